@@ -1,0 +1,559 @@
+"""Step 03, pool: a fixed pool of threads.
+
+The threads are made once. The main thread puts each connection it
+accepts into a queue; whichever thread is free takes the next one from
+it. However many clients come, the server's cost stays the same: those
+beyond the pool's size wait in the queue.
+
+Run it:     python3 03_threading/pool.py --workers 10
+Try this:   ab -n 1000 -c 100 http://127.0.0.1:8000/
+Goes wrong: ten clients that say nothing occupy ten threads, and the
+            eleventh waits. Step 04 waits for all of them at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
+from collections import defaultdict
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from queue import SimpleQueue
+from typing import NamedTuple, NoReturn
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take our answer
+LINGER_SECONDS = 1.0  # for a client to close after our answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+
+connections: set[socket.socket] = set()  # open now
+Queue = SimpleQueue[socket.socket | None]  # None: nothing follows
+
+
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Queue each connection for the pool until asked to stop."""
+    listener.settimeout(TICK)
+    queue: Queue = SimpleQueue()
+    pool = [
+        threading.Thread(target=run_worker, args=(queue, options))
+        for _ in range(options.workers)
+    ]
+    for thread in pool:
+        thread.start()
+    announce(listener)
+    while not stopping():
+        connection = accept(listener)
+        if connection is not None:
+            connections.add(connection)
+            queue.put(connection)
+    listener.close()
+    stop_reading()
+    for _ in pool:
+        queue.put(None)
+    for thread in pool:
+        thread.join()
+
+
+def run_worker(queue: Queue, options: Namespace) -> None:
+    """Serve one connection after the other, as step 02 does."""
+    while (connection := queue.get()) is not None:
+        talk(connection, options)
+
+
+def add_options(parser: Parser) -> None:
+    """Let the command line choose the size of the pool."""
+    parser.add_argument(
+        "--workers",
+        type=between(1, 10_000),
+        default=10,
+        help="threads (%(default)s)",
+    )
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """The next connection; None if there is none at the moment."""
+    try:
+        connection, _ = listener.accept()
+    except (TimeoutError, ConnectionError):  # nobody came, or has left
+        return None
+    except OSError:  # out of descriptors: wait until some are free
+        time.sleep(TICK)
+        return None
+    count(connections=1)
+    return connection
+
+
+def talk(connection: socket.socket, options: Namespace) -> None:
+    """Serve one connection and close it, whatever its client does."""
+    received = bytearray()  # what came and is not answered yet
+    patience = HEAD_SECONDS
+    with connection:
+        try:
+            while answer_request(
+                connection, received, patience, options
+            ):
+                patience = IDLE_SECONDS
+            hang_up(connection)
+        except OSError:  # the client is gone or has stopped reading
+            pass
+        finally:
+            connections.discard(connection)
+
+
+def answer_request(
+    connection: socket.socket,
+    received: bytearray,
+    patience: float,
+    options: Namespace,
+) -> bool:
+    """Answer one request. May another one follow?"""
+    try:
+        request = receive(connection, received, patience)
+    except BadRequest as error:
+        send(connection, refuse(error))
+        return False
+    if request is None:
+        return False
+    if request.status == 200:
+        time.sleep(options.delay)  # blocks: but only this thread
+        compute(options.compute)
+    keep_alive = request.keep_alive and not stopping()
+    send(connection, respond(request, keep_alive))
+    return keep_alive
+
+
+def receive(
+    connection: socket.socket, received: bytearray, patience: float
+) -> Request | None:
+    """Read until a head is complete; None if the client ends first.
+
+    TCP carries a stream of bytes, not messages: one recv may bring half
+    a request. So we go on until the parser has seen all of it. It may
+    also bring more than one: the rest stays in received.
+    """
+    deadline = time.monotonic() + patience
+    while (request := parse(received)) is None:
+        left = deadline - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            connection.settimeout(left)
+            data = connection.recv(RECV_SIZE)
+        except TimeoutError:
+            if received:
+                raise BadRequest(408, "too slow") from None
+            return None
+        if not data:
+            return None
+        if not received:  # the head begins
+            deadline = time.monotonic() + HEAD_SECONDS
+        received += data
+    del received[: request.size]
+    return request
+
+
+def send(connection: socket.socket, answer: bytes) -> None:
+    """Send a whole answer; sendall goes on where send came short."""
+    connection.settimeout(SEND_SECONDS)
+    connection.sendall(answer)
+    count(requests=1)
+
+
+def hang_up(connection: socket.socket) -> None:
+    """End our side, then read what the client still sends, and close.
+
+    Closing with unread bytes makes the kernel send a reset, which can
+    destroy our answer on its way (RFC 9112, section 9.6).
+    """
+    connection.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + LINGER_SECONDS
+    while (left := deadline - time.monotonic()) > 0:
+        connection.settimeout(left)
+        if not connection.recv(RECV_SIZE):
+            break
+
+
+def stop_reading() -> None:
+    """When we stop: whoever waits for a request sees the end of it."""
+    for connection in list(connections):
+        try:
+            connection.shutdown(socket.SHUT_RD)
+        except OSError:  # it is closed already
+            pass
+
+
+# === HTTP, the same in every step ===================================
+# Bytes in, bytes out: nothing here waits, reads or writes. The rules
+# are those of RFC 9110 (what a request means) and RFC 9112 (how it is
+# written down).
+
+MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
+MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
+MAX_FIELDS = 100  # header fields; more is a 431
+
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Seven servers</title>
+</head>
+<body>
+<h1>It works!</h1>
+<p>This page is from a web server you can read from end to end.
+How many clients can it serve at once?</p>
+</body>
+</html>
+"""
+
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
+FIELD = TOKEN + rb":[\t -~\x80-\xff]*\r\n"  # RFC 9112, section 5
+HEAD = re.compile(
+    rb"""
+    (?:\r\n)?                              # an empty line is skipped
+    (%b) [ ] ([!-~]+) [ ] HTTP/1\.([0-9])  # method, target, version
+    \r\n
+    ((?: %b ){0,%d})                       # header fields
+    \r\n                                   # an empty line ends it
+    """
+    % (TOKEN, FIELD, MAX_FIELDS),
+    re.VERBOSE,
+)
+REQUEST_LINE = re.compile(TOKEN + rb" [!-~]+ (\S+)\r")
+STRAY = re.compile(rb"\0|\r(?!\Z)")  # within a line: NUL, bare CR
+KNOWN_FIELD = re.compile(
+    rb"^(host|connection|content-length|transfer-encoding):(.*)\r$",
+    re.IGNORECASE | re.MULTILINE,
+)
+HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
+ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+METHODS = set(
+    b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
+)
+
+
+class BadRequest(Exception):
+    """A request we refuse: with what status, and for what reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+
+class Request(NamedTuple):
+    """One request, as far as it matters for the answer."""
+
+    method: bytes
+    target: bytes
+    minor: int  # the x of HTTP/1.x
+    status: int  # of the answer: 200, 404, 405 or 501
+    keep_alive: bool  # may more requests follow on this connection?
+    size: int  # bytes of the head; the next request begins there
+
+
+def parse(received: bytes | bytearray) -> Request | None:
+    """The first request in these bytes; None if it is not complete.
+
+    Raises BadRequest as soon as no further bytes could make it good.
+    """
+    head = HEAD.match(received, 0, MAX_HEAD)
+    if head is None:
+        find_fault(received)
+        return None
+    if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
+        raise BadRequest(414, "the request line is too long")
+    method, target, minor, fields = head.groups()
+    values = defaultdict(list)
+    for name, value in KNOWN_FIELD.findall(fields):
+        values[name.lower()].append(value.strip(b" \t"))
+    check_host(values[b"host"], needed=minor != b"0")
+    body = announces_body(
+        values[b"content-length"], values[b"transfer-encoding"]
+    )
+    words = b",".join(values[b"connection"]).lower().split(b",")
+    wishes = {word.strip(b" \t") for word in words}
+    stays = minor != b"0" or b"keep-alive" in wishes
+    return Request(
+        method=method,
+        target=target,
+        minor=int(minor),
+        status=status_of(method, target),
+        # We read no bodies, so what follows one cannot be understood.
+        keep_alive=stays and b"close" not in wishes and not body,
+        size=head.end(),
+    )
+
+
+def find_fault(received: bytes | bytearray) -> None:
+    """Raise BadRequest if this cannot become the head of a request.
+
+    Goes line by line, so that the same bytes get the same answer, in
+    whatever pieces they come.
+    """
+    text = bytes(received[:MAX_HEAD]).removeprefix(b"\r\n")
+    *lines, rest = text.split(b"\n")
+    check_request_line(lines[0] if lines else rest, bool(lines))
+    for number, line in enumerate([*lines, rest][1:], 1):
+        if number > MAX_FIELDS and line not in (b"", b"\r"):
+            raise BadRequest(431, "too many header fields")
+        complete = number < len(lines)
+        good = re.fullmatch(FIELD, line + b"\n")
+        if STRAY.search(line) or (complete and not good):
+            raise BadRequest(400, "a header field is malformed")
+    if len(received) >= MAX_HEAD:
+        raise BadRequest(431, "the head is too long")
+
+
+def check_request_line(line: bytes, complete: bool) -> None:
+    """Raise BadRequest for a bad request line (without its LF)."""
+    if STRAY.search(line, 0, MAX_LINE):
+        raise BadRequest(400, "the request line is malformed")
+    if len(line.removesuffix(b"\r")) > MAX_LINE:
+        raise BadRequest(414, "the request line is too long")
+    if complete:
+        match = REQUEST_LINE.fullmatch(line)
+        version = match[1] if match else b""
+        if re.fullmatch(rb"HTTP/1\.[0-9]", version):
+            return
+        if re.fullmatch(rb"HTTP/[0-9]+(\.[0-9]+)?", version):
+            raise BadRequest(505, "only HTTP/1.0 and HTTP/1.1 here")
+        raise BadRequest(400, "the request line is malformed")
+
+
+def check_host(hosts: list[bytes], needed: bool) -> None:
+    """Raise BadRequest unless there is one Host (RFC 9112, 3.2)."""
+    if len(hosts) > 1 or (needed and not hosts):
+        raise BadRequest(400, "exactly one Host field is needed")
+    if hosts and not HOST.fullmatch(hosts[0]):
+        raise BadRequest(400, "the Host field is malformed")
+
+
+def announces_body(lengths: list[bytes], codings: list[bytes]) -> bool:
+    """Does a body follow the head? (RFC 9112, section 6.3)"""
+    if len(set(lengths)) > 1 or not all(map(bytes.isdigit, lengths)):
+        raise BadRequest(400, "Content-Length must be one number")
+    if lengths and codings:
+        raise BadRequest(400, "Content-Length beside Transfer-Encoding")
+    return bool(codings) or any(n.strip(b"0") for n in lengths)
+
+
+def status_of(method: bytes, target: bytes) -> int:
+    """Which answer a well-formed request gets (RFC 9110, 15)."""
+    if method not in METHODS:
+        return 501
+    if method not in (b"GET", b"HEAD"):
+        return 405
+    if ROOT.fullmatch(target):
+        return 200
+    if target.startswith(b"/") or b"://" in target:
+        return 404
+    raise BadRequest(400, "the request target is malformed")
+
+
+def respond(request: Request, keep_alive: bool) -> bytes:
+    """The answer to a request: head and, but for HEAD, body."""
+    connection = "" if keep_alive else "close"
+    if keep_alive and request.minor == 0:
+        connection = "keep-alive"  # HTTP/1.0 has to be told
+    without_body = request.method == b"HEAD"
+    now = int(time.time())
+    return write_answer(
+        request.status, "", connection, without_body, now
+    )
+
+
+def refuse(error: BadRequest) -> bytes:
+    """The answer to a request that is not one."""
+    now = int(time.time())
+    return write_answer(error.status, error.reason, "close", False, now)
+
+
+@functools.lru_cache(maxsize=64)
+def write_answer(
+    status: int,
+    reason: str,
+    connection: str,
+    without_body: bool,
+    now: int,
+) -> bytes:
+    """One answer as bytes, the same for all requests of one second."""
+    phrase = HTTPStatus(status).phrase
+    title = f"{status} {phrase}"
+    body = PAGE
+    if status != 200:
+        body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}"
+        body += f": {reason}\n" if reason else "\n"
+    head = [
+        f"HTTP/1.1 {title}",
+        f"Date: {formatdate(now, usegmt=True)}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+    ]
+    if status == 405:
+        head.append("Allow: GET, HEAD")
+    if connection:
+        head.append(f"Connection: {connection}")
+    text = "\r\n".join(head) + "\r\n\r\n"
+    return (text if without_body else text + body).encode()
+
+
+# === Command line, the same in every step ===========================
+
+TICK = 0.5  # seconds until a wait ends to look whether we should stop
+GRACE_SECONDS = 5  # for requests under way when we are asked to stop
+BACKLOG = 4096  # connections the kernel may hold for accept
+
+signals: list[int] = []  # that asked us to stop, so far
+totals = {"requests": 0, "connections": 0}
+totals_lock = threading.Lock()  # for the steps that have threads
+
+
+def stopping() -> bool:
+    """Has someone asked us to stop?"""
+    return bool(signals)
+
+
+def count(requests: int = 0, connections: int = 0) -> None:
+    """Add to the totals of the closing line."""
+    with totals_lock:
+        totals["requests"] += requests
+        totals["connections"] += connections
+
+
+def compute(steps: int) -> None:
+    """Keep the processor busy, as a template would."""
+    for _ in range(steps):
+        pass
+
+
+def announce(listener: socket.socket) -> None:
+    """Say that from now on clients are welcome."""
+    host, port = listener.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    url = f"http://{host}:{port}/"
+    print(f"Serving on {url} (Ctrl-C to stop)", flush=True)
+
+
+def closing_line() -> str:
+    """What was done, and what it cost this process and its children."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    user = own.ru_utime + children.ru_utime
+    system = own.ru_stime + children.ru_stime
+    peak = max(own.ru_maxrss, children.ru_maxrss)  # KiB, macOS: bytes
+    mebibytes = peak / (2**20 if sys.platform == "darwin" else 2**10)
+    return (
+        f"Answered {totals['requests']} requests on "
+        f"{totals['connections']} connections; CPU {user:.2f} s user, "
+        f"{system:.2f} s system; peak memory {mebibytes:.1f} MiB\n"
+    )
+
+
+def stop_now(status: int) -> NoReturn:
+    """Say goodbye and end, whatever is still under way."""
+    os.write(1, closing_line().encode())
+    os._exit(status)
+
+
+def between(
+    low: float, high: float, kind: Callable[[str], float] = int
+) -> Callable[[str], float]:
+    """A check for argparse: a number from low to high."""
+
+    def check(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise ArgumentTypeError(
+                f"{text!r} is not a number from {low} to {high}"
+            )
+        return value
+
+    return check
+
+
+class Parser(ArgumentParser):
+    """An argument parser that complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2, for wrong usage."""
+        self.exit(2, f"{self.prog}: {message} (--help explains)\n")
+
+
+def main(
+    serve: Callable[[socket.socket, Namespace], None],
+    wake: Callable[[], None] = lambda: None,
+    add_options: Callable[[Parser], None] = lambda parser: None,
+) -> None:
+    """Read the command line, listen, serve until a signal comes.
+
+    wake is called on the first signal, to end long waits; add_options
+    may add to the command line.
+    """
+    parser = Parser(
+        description=__doc__,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address (%(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=between(0, 65535), default=8000,
+        help="port; 0 takes a free one (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--delay", type=between(0, 3600, float), default=0.1,
+        help="seconds each request waits (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compute", type=between(0, 10**9), default=0,
+        help="loop steps each request computes (%(default)s)",
+    )  # fmt: skip
+    add_options(parser)
+    options = parser.parse_args()
+
+    def on_signal(number: int, frame: object) -> None:
+        if signals or number == signal.SIGALRM:  # again, or too late
+            stop_now(0 if number == signal.SIGALRM else 128 + number)
+        signals.append(number)
+        signal.alarm(GRACE_SECONDS)
+        wake()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, on_signal)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    address = (options.host, options.port)
+    try:
+        # Sets SO_REUSEADDR: we can start again on this port at once.
+        listener = socket.create_server(
+            address, family=family, backlog=BACKLOG
+        )
+    except (OSError, UnicodeError) as error:
+        why = str(getattr(error, "strerror", None) or error)
+        why = why.partition(" (")[0]
+        sys.exit(f"cannot listen on {address[0]}:{address[1]}: {why}")
+    serve(listener, options)
+    stop_now(0)
+
+
+if __name__ == "__main__":
+    main(serve, add_options=add_options)

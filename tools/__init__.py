@@ -1,0 +1,1 @@
+"""What stands behind bench.sh, test.sh and the site."""

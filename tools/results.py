@@ -1,0 +1,242 @@
+"""The format of measured results: written by tools.bench, read by tools.site.
+
+One run of ``./bench.sh`` is one folder: ``results.json`` in the shape of
+`Results` below, and ``raw/<server>.txt`` with every output of the load
+generator, unchanged. `REFERENCE` is the committed run; a reader's own runs
+are folders of `OWN`, named by their date.
+"""
+
+import json
+import os
+import statistics
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tools.servers import ROOT
+
+SCHEMA = 1
+REFERENCE = ROOT / "docs" / "data" / "reference"
+OWN = ROOT / "results"
+
+# Suites: what a point belongs to.
+SUITES = {
+    "classic": "--delay 0.1, 10 clients, a new connection each",
+    "many": "--delay 0.1, 100 clients, a new connection each",
+    "raw-new": "--delay 0, 10 clients, a new connection each",
+    "raw-keep": "--delay 0, 10 clients, keep-alive",
+    "sweep": "--delay 0.1, 1 to 4096 clients, a new connection each",
+    "syscalls": "--delay 0, strace -c, keep-alive, 1 and 50 clients",
+}
+
+
+class ResultsError(Exception):
+    """A results file that cannot be used; the text says why."""
+
+
+@dataclass
+class Run:
+    """One run of the load generator against one fresh server.
+
+    Times in seconds unless the name says ms; memory in bytes; None: not
+    measured. ``error`` is a sentence if the run failed or was cut short.
+    """
+
+    command: str
+    requests: int = 0  # complete answers
+    failed: int = 0  # each counted once (ab counts one up to 3 times)
+    non_2xx: int = 0
+    seconds: float = 0.0
+    requests_per_second: float | None = None
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    # latency_ms: min, mean, p50, p66, p75, p80, p90, p95, p98, p99, max
+    body_bytes: int | None = None
+    response_bytes: float | None = None  # head and body, mean
+    cpu_user: float | None = None  # of all processes of the server
+    cpu_system: float | None = None
+    peak_memory: int | None = None  # of all processes of the server
+    threads: int | None = None  # the most seen at once, all processes
+    context_switches: int | None = None
+    system_calls: dict[str, int] = field(default_factory=dict)  # by name
+    error: str | None = None
+
+    def figure(self, name: str) -> float | None:
+        """A figure by name, derived ones included; None: not measured.
+
+        Names: any number field above; ``p50`` and the other keys of
+        latency_ms; ``cpu_ms`` (CPU milliseconds per request);
+        ``calls_per_request``. Raises KeyError for an unknown name.
+        """
+        if name in LATENCIES:
+            return self.latency_ms.get(name)
+        if name == "cpu_ms":
+            if self.cpu_user is None or not self.requests:
+                return None
+            cpu = self.cpu_user + (self.cpu_system or 0.0)
+            return 1000 * cpu / self.requests
+        if name == "calls_per_request":
+            if not self.system_calls or not self.requests:
+                return None
+            return sum(self.system_calls.values()) / self.requests
+        if name not in NUMBERS:
+            raise KeyError(name)
+        value: float | None = getattr(self, name)
+        return value
+
+
+LATENCIES = (
+    "min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99",
+    "max",
+)
+NUMBERS = (
+    "requests", "failed", "non_2xx", "seconds", "requests_per_second",
+    "body_bytes", "response_bytes", "cpu_user", "cpu_system",
+    "peak_memory", "threads", "context_switches",
+)
+
+
+@dataclass
+class Point:
+    """One load on one server, measured once or several times.
+
+    ``reason`` says why there is no good figure (status "failed": tried,
+    did not work; "skipped": not tried) or, for the last point of a
+    sweep, why the line ends there (``end`` is True).
+    """
+
+    server: str
+    suite: str
+    clients: int
+    delay: float
+    compute: int = 0
+    keep_alive: bool = False
+    status: str = "ok"  # ok, failed, skipped
+    reason: str = ""
+    end: bool = False
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def possible(self) -> float | None:
+        """Most requests/s these clients can get: clients / delay."""
+        return self.clients / self.delay if self.delay else None
+
+    def values(self, name: str) -> list[float]:
+        """A figure of every good run (see `Run.figure`)."""
+        found = (r.figure(name) for r in self.runs if r.error is None)
+        return [value for value in found if value is not None]
+
+    def median(self, name: str) -> float | None:
+        """The median over the good runs; None if there is none."""
+        values = self.values(name)
+        return statistics.median(values) if values else None
+
+    def spread(self, name: str) -> tuple[float, float] | None:
+        """The lowest and highest of the good runs."""
+        values = self.values(name)
+        return (min(values), max(values)) if values else None
+
+    @property
+    def share(self) -> float | None:
+        """Part of the possible requests/s that was reached, 0 to 1."""
+        rate = self.median("requests_per_second")
+        if rate is None or self.possible is None:
+            return None
+        return rate / self.possible
+
+
+@dataclass
+class Machine:
+    """Where a run was made. Nothing here names a person or a host."""
+
+    cpu: str
+    cores: int
+    memory: int  # bytes
+    kernel: str  # "Linux 6.1.0"
+    python: str  # "CPython 3.11.7"
+    open_files: int  # soft limit while measuring
+
+
+@dataclass
+class Results:
+    """One run of ``./bench.sh``."""
+
+    command: str
+    mode: str  # default, classic, full, smoke
+    started: str  # ISO 8601 with offset
+    commit: str  # "" outside git; ends in "+" if files were changed
+    machine: Machine
+    tools: dict[str, str]  # name -> version
+    load: str = "ab"  # or "python": the built-in client
+    complete: bool = False  # False: interrupted or still running
+    seconds: float = 0.0
+    points: list[Point] = field(default_factory=list)
+    schema: int = SCHEMA
+
+    def find(
+        self, server: str, suite: str, clients: int | None = None
+    ) -> Point | None:
+        """The point of a server in a suite (the first, or by clients)."""
+        for point in self.points:
+            if (point.server, point.suite) == (server, suite) and (
+                clients is None or point.clients == clients
+            ):
+                return point
+        return None
+
+    def suite(self, suite: str, server: str | None = None) -> list[Point]:
+        """All points of a suite, of one server or of all."""
+        return [
+            point
+            for point in self.points
+            if point.suite == suite and server in (None, point.server)
+        ]
+
+    def save(self, folder: Path) -> None:
+        """Write ``results.json``; a crash leaves the old file whole."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
+        fresh = folder / "results.json.new"
+        fresh.write_text(text + "\n", encoding="utf-8")
+        os.replace(fresh, folder / "results.json")
+
+
+def load(folder: Path) -> Results:
+    """Read a run. Raises ResultsError with a sentence if it is unusable."""
+    file = folder / "results.json"
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data.get("schema") != SCHEMA:
+            raise ResultsError(
+                f"{file} has schema {data.get('schema')}, this version "
+                f"reads {SCHEMA}: measure again with ./bench.sh"
+            )
+        data["machine"] = _make(Machine, data["machine"])
+        data["points"] = [
+            _make(Point, {**p, "runs": [_make(Run, r) for r in p["runs"]]})
+            for p in data["points"]
+        ]
+        results: Results = _make(Results, data)
+        return results
+    except OSError as error:
+        raise ResultsError(
+            f"{file} cannot be read: {error.strerror}"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(f"{file} is not a results file: {error}") from error
+
+
+def _make(kind: type, data: dict[str, Any]) -> Any:
+    """A dataclass from a dict; keys of later versions are passed over."""
+    known = {f.name for f in fields(kind)}
+    return kind(**{k: v for k, v in data.items() if k in known})
+
+
+def newest_own() -> Path | None:
+    """The folder of the reader's newest usable run, or None."""
+    for folder in sorted(OWN.glob("*/results.json"), reverse=True):
+        try:
+            load(folder.parent)
+        except ResultsError:
+            continue
+        return folder.parent
+    return None

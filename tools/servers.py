@@ -1,0 +1,148 @@
+"""The one list of servers. Tests, bench and site read it; nothing else does.
+
+Adding a server is one entry in SERVERS.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+YES = "yes"
+NO = "no"
+POOL = "up to the pool"  # yes for as many clients as there are threads
+
+# The table of lessons: what a step can do that the one before could not.
+LESSONS = {
+    "silent": "a silent client does not hold up the others",
+    "overlap": "waiting overlaps: n clients in about one delay",
+    "threads": "threads stay the same from 1 to 200 clients",
+    "keep_alive": "keeps connections open (keep-alive)",
+    "cores": "computing uses every core",
+    "batching": "system calls per request fall as load grows",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server file and what it promises.
+
+    name: what users type, as in ``--only 03-pool``; step: 1 to 7;
+    file: its path from the root of the repository; title: a few words;
+    waits: how it waits, for chart labels; lessons: a value of YES, NO or
+    POOL for each key of LESSONS, in the order of LESSONS; workers: True
+    if it takes ``--workers``; exempt: names of rules of the contract
+    (``tests/rules.py``) that do not hold for it, each with the reason.
+    """
+
+    name: str
+    step: int
+    file: str
+    title: str
+    waits: str
+    lessons: dict[str, str]
+    workers: bool = False
+    exempt: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The server's file."""
+        return ROOT / self.file
+
+    @property
+    def exemptions(self) -> dict[str, str]:
+        """Rule name -> why it does not hold here."""
+        return dict(self.exempt)
+
+
+def _lessons(*values: str) -> dict[str, str]:
+    return dict(zip(LESSONS, values, strict=True))
+
+
+SERVERS = (
+    Server(
+        "01", 1, "01_httpserver/server.py",
+        "http.server, one request at a time", "one at a time",
+        _lessons(NO, NO, YES, NO, NO, NO),
+    ),
+    Server(
+        "02", 2, "02_sockets/server.py",
+        "a blocking socket by hand", "one at a time",
+        _lessons(NO, NO, YES, NO, NO, NO),
+    ),
+    Server(
+        "03", 3, "03_threading/server.py",
+        "one thread per connection", "a thread each",
+        _lessons(YES, YES, NO, YES, NO, NO),
+    ),
+    Server(
+        "03-pool", 3, "03_threading/pool.py",
+        "a fixed pool of threads", "ten threads",
+        _lessons(POOL, POOL, YES, YES, NO, NO), workers=True,
+    ),
+    Server(
+        "04", 4, "04_selectors/server.py",
+        "one thread, many sockets; the work blocks", "readiness",
+        _lessons(YES, NO, YES, YES, NO, NO),
+    ),
+    Server(
+        "05", 5, "05_timer/server.py",
+        "the same loop, a Timer thread per wait", "a timer thread each",
+        _lessons(YES, YES, NO, YES, NO, NO),
+    ),
+    Server(
+        "05-heap", 5, "05_timer/heap.py",
+        "the same loop, its timers in a heap", "a heap of timers",
+        _lessons(YES, YES, YES, YES, NO, NO),
+    ),
+    Server(
+        "06", 6, "06_asyncio/server.py",
+        "coroutines on asyncio streams", "await",
+        _lessons(YES, YES, YES, YES, NO, NO),
+    ),
+    Server(
+        "06-executor", 6, "06_asyncio/executor.py",
+        "blocking work in an executor", "the executor's threads",
+        _lessons(YES, POOL, POOL, YES, NO, NO), workers=True,
+    ),
+    Server(
+        "06-protocol", 6, "06_asyncio/protocol.py",
+        "callbacks on asyncio.Protocol", "callbacks",
+        _lessons(YES, YES, YES, YES, NO, NO),
+    ),
+    Server(
+        "07", 7, "07_parallel/server.py",
+        "completions, a process per core", "completions",
+        # Batching is io_uring's promise; a selector underneath still
+        # makes a call for each receive and each send.
+        _lessons(YES, YES, YES, YES, YES, NO), workers=True,
+    ),
+)
+
+
+def by_name(name: str) -> Server:
+    """The server called name. Raises KeyError if there is none."""
+    for server in SERVERS:
+        if server.name == name:
+            return server
+    raise KeyError(name)
+
+
+def select(words: str) -> list[Server]:
+    """Servers for a list like ``03,06-protocol`` in the order of SERVERS.
+
+    A bare number takes every server of its step (``03``: 03 and
+    03-pool; ``3`` too), a full name one. Raises ValueError with a
+    sentence for a word that names nothing.
+    """
+    chosen: set[str] = set()
+    for word in filter(None, (part.strip() for part in words.split(","))):
+        if word.isdecimal():
+            found = {s.name for s in SERVERS if s.step == int(word)}
+        else:
+            found = {s.name for s in SERVERS if s.name == word}
+        if not found:
+            names = ", ".join(s.name for s in SERVERS)
+            raise ValueError(f"no server is called {word!r}; there are {names}")
+        chosen |= found
+    return [s for s in SERVERS if s.name in chosen]
