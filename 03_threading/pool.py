@@ -468,7 +468,10 @@ def closing_line() -> str:
 
 def stop_now(status: int) -> NoReturn:
     """Say goodbye and end, whatever is still under way."""
-    os.write(1, closing_line().encode())
+    try:
+        os.write(1, closing_line().encode())
+    except OSError:  # nobody reads our output any more
+        pass
     os._exit(status)
 
 
