@@ -147,6 +147,8 @@ def receive(
     a request. So we go on until the parser has seen all of it. It may
     also bring more than one: the rest stays in received.
     """
+    if received:  # the head has begun with the request before it
+        patience = HEAD_SECONDS
     deadline = time.monotonic() + patience
     while (request := parse(received)) is None:
         left = deadline - time.monotonic()

@@ -235,8 +235,9 @@ class Loop:
         count(requests=1)
         if connection.last:
             self.hang_up(connection)
-        elif connection.received:
+        elif connection.received:  # the next head has begun
             connection.state = State.WORKING
+            connection.deadline = time.monotonic() + HEAD_SECONDS
             self.watch(connection, NOTHING)
             self.pipelined.append(connection)
         else:

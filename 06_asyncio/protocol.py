@@ -167,12 +167,14 @@ class Connection(asyncio.Protocol):
         if self.last:
             self.hang_up()
             return
-        self.state = State.READING
-        self.give_up_after(IDLE_SECONDS)
-        if self.received or self.ended:
+        if self.received or self.ended:  # the next head has begun
+            self.give_up_after(HEAD_SECONDS)
             # Later, not here: a long pipeline would be a deep stack.
             self.state = State.WORKING
             self.loop.call_soon(self.next_request)
+        else:
+            self.state = State.READING
+            self.give_up_after(IDLE_SECONDS)
 
     def hang_up(self) -> None:
         """End our side, and read until the client ends its own.

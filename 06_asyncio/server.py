@@ -134,6 +134,8 @@ async def receive(
     reader: StreamReader, received: bytearray, patience: float
 ) -> Request | None:
     """Read until a head is complete; None if the client ends first."""
+    if received:  # the head has begun with the request before it
+        patience = HEAD_SECONDS
     deadline = time.monotonic() + patience  # asyncio's own clock
     while (request := parse(received)) is None:
         try:

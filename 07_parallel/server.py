@@ -248,8 +248,8 @@ class Worker:
         if connection.last:
             self.hang_up(connection)
             return
-        connection.state = State.READING
-        connection.deadline = time.monotonic() + IDLE_SECONDS
+        patience = HEAD_SECONDS if connection.received else IDLE_SECONDS
+        connection.deadline = time.monotonic() + patience
         self.next_request(connection)
 
     def hang_up(self, connection: Connection) -> None:
