@@ -60,7 +60,8 @@ class Handler(BaseHTTPRequestHandler):
         if urlsplit(self.path).path not in ("/", ""):
             self.send_error(404)
             return
-        time.sleep(self.options.delay)  # blocks: nobody else is served
+        if self.options.delay:
+            time.sleep(self.options.delay)  # blocks: all wait
         compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")

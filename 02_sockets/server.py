@@ -92,7 +92,8 @@ def answer_request(
     if request is None:
         return
     if request.status == 200:
-        time.sleep(options.delay)  # blocks: nobody else is served now
+        if options.delay:
+            time.sleep(options.delay)  # blocks: all others wait too
         compute(options.compute)
     send(connection, respond(request, keep_alive=False))
 

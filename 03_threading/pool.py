@@ -131,7 +131,8 @@ def answer_request(
     if request is None:
         return False
     if request.status == 200:
-        time.sleep(options.delay)  # blocks: but only this thread
+        if options.delay:
+            time.sleep(options.delay)  # blocks: but only this thread
         compute(options.compute)
     keep_alive = request.keep_alive and not stopping()
     send(connection, respond(request, keep_alive))

@@ -177,7 +177,8 @@ class Loop:
     def work(self, connection: Connection, request: Request) -> None:
         """Do the request's work, then answer it."""
         if request.status == 200:
-            time.sleep(self.options.delay)  # blocks: everybody waits
+            if self.options.delay:
+                time.sleep(self.options.delay)  # blocks: all wait
             compute(self.options.compute)
         connection.last = not request.keep_alive or stopping()
         answer = respond(request, keep_alive=not connection.last)

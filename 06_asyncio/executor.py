@@ -135,7 +135,8 @@ async def answer_request(
 
 def work(options: Namespace) -> None:
     """In a thread of the executor: what would block the loop."""
-    time.sleep(options.delay)
+    if options.delay:
+        time.sleep(options.delay)
     compute(options.compute)
 
 

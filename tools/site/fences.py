@@ -1,0 +1,302 @@
+"""What mkdocs.yml names: the fences of the pages and the inline numbers.
+
+A fence that cannot do its job raises SuperFencesException, a number
+InlineHiliteException: both end the build, with or without --strict.
+"""
+
+import itertools
+import re
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
+    InlineHiliteException,
+)
+from pymdownx.superfences import (  # type: ignore[import-untyped]
+    SuperFencesException,
+)
+
+from tools.results import SUITES, Point
+from tools.site import charts, data, diff, figures, options, tables
+from tools.site import source as pieces
+from tools.site.errors import SiteError
+
+Fence = Callable[..., str]
+Render = Callable[[str, Any], str]
+
+
+def _fence(render: Render) -> Fence:
+    """A fence as superfences calls it, from what makes its HTML."""
+
+    def fence(
+        source: str, language: str, css_class: str,
+        options: dict[str, Any], md: Any, **rest: Any,
+    ) -> str:
+        try:
+            return render(source, md)
+        except Exception as error:  # anything else, superfences swallows
+            why = str(error) if isinstance(error, SiteError) else repr(error)
+            raise SuperFencesException(
+                f"the fence {language!r} cannot be made: {why}\n{source}"
+            ) from error
+
+    fence.__doc__ = render.__doc__
+    return fence
+
+
+def num(source: str, language: str, css_class: str, md: Any) -> str:
+    """A measured number in a sentence; see `figures.inline`."""
+    try:
+        return figures.inline(source)
+    except Exception as error:  # anything else, inlinehilite swallows
+        why = str(error) if isinstance(error, SiteError) else repr(error)
+        raise InlineHiliteException(
+            f"the number {source!r} cannot be made: {why}"
+        ) from error
+
+
+def _uid(md: Any, *words: str) -> str:
+    """An id made from words, the same in every build, once on a page."""
+    parts = re.findall(r"[a-z0-9]+", " ".join(words).lower())
+    stem = "-".join(parts)
+    used = md.__dict__.setdefault("seven_ids", {})
+    used[stem] = used.get(stem, 0) + 1
+    return stem if used[stem] == 1 else f"{stem}-{used[stem]}"
+
+
+def _code(md: Any, text: str, language: str, title: str) -> str:
+    """A highlighted block of code like any other on the page."""
+    blocks = md.preprocessors["fenced_code_block"]
+    html: str = blocks.highlight(
+        src=text, language=language, options={"title": title}, md=md,
+        classes=[], id_value="", attrs={},
+    )
+    return html
+
+
+def _source(text: str, md: Any) -> str:
+    """A piece of a file by name: see `source.find` and `source.section`.
+
+    ``name`` may list several, comma between; ``section`` takes what stands
+    under a banner; ``idea: yes`` what is this step's own; ``whole: yes``
+    the whole file.
+    """
+    chosen = options.parse(
+        text, ["file"], ["name", "section", "idea", "whole"]
+    )
+    content = pieces.read(chosen["file"])
+    if len(chosen) != 2:
+        raise SiteError("give one of name, section, idea and whole")
+    if "name" in chosen:
+        names = [name.strip() for name in chosen["name"].split(",")]
+        found = [pieces.find(content, name) for name in names]
+    elif "section" in chosen:
+        found = [pieces.section(content, chosen["section"])]
+    elif options.yes(chosen, "idea"):
+        found = [pieces.idea(content)]
+    elif options.yes(chosen, "whole"):
+        found = [pieces.cut(content.splitlines(), 1, content.count("\n"))]
+    else:
+        raise SiteError("idea and whole are yes or not there")
+    title = f"{pieces.label(chosen['file'])}, {_lines(found)}"
+    return _code(md, _join(found), "python", title)
+
+
+def _lines(found: list[pieces.Piece]) -> str:
+    numbers = ", ".join(
+        f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}"
+        for p in found
+    )
+    one = len(found) == 1 and found[0].first == found[0].last
+    return f"{'line' if one else 'lines'} {numbers}"
+
+
+def _join(found: list[pieces.Piece]) -> str:
+    """Pieces as one text: neighbours as in the file, others spaced."""
+    text = found[0].text
+    for last, piece in itertools.pairwise(found):
+        gap = piece.first - last.last
+        text += "\n" if gap == 1 else "\n\n" if gap == 2 else "\n\n\n"
+        text += piece.text
+    return text
+
+
+def _stepdiff(text: str, md: Any) -> str:
+    """What changed between two servers, the shared sections left out."""
+    chosen = options.parse(text, ["from", "to"], ["context"])
+    context = options.whole(chosen, "context")
+    found = diff.changes(
+        pieces.read(chosen["from"]), pieces.read(chosen["to"]),
+        2 if context is None else context,
+    )
+    old, new = pieces.label(chosen["from"]), pieces.label(chosen["to"])
+    title = f"{old} → {new}: {found.added} lines in, {found.removed} out"
+    return _code(md, found.text, "diff", title)
+
+
+def _caption(own: str, points: list[Point], suite: str) -> str:
+    """What was measured, how often, where and when. HTML."""
+    run = data.reference()
+    words = [escape(own)] if own else []
+    words.append(f"Load: {escape(SUITES[suite])}.")
+    repeats = {len(p.runs) for p in points if p.status == "ok"}
+    if repeats and repeats != {1}:
+        low, high = min(repeats), max(repeats)
+        each = f"{low}" if low == high else f"{low} to {high}"
+        words.append(f"Medians of {each} runs.")
+    words.append(
+        f"Reference: {escape(run.machine.cpu)}, {run.machine.cores} cores, "
+        f"{escape(run.machine.python)}, {run.started[:10]}."
+    )
+    yours = data.own()
+    if yours is not None:
+        words.append(
+            f"Yours: {escape(yours.machine.cpu)}, "
+            f"{yours.machine.cores} cores, {yours.started[:10]}, "
+            f"<code>{escape(yours.command)}</code>."
+        )
+    return " ".join(words)
+
+
+def _bars(text: str, md: Any) -> str:
+    """A bar chart of one figure of one suite."""
+    chosen = options.parse(
+        text, ["suite", "title"],
+        ["figure", "servers", "clients", "mark", "caption"],
+    )
+    name = chosen.get("figure", "requests_per_second")
+    figures.figure(name)
+    clients = options.whole(chosen, "clients")
+    rows = []
+    for server in options.servers(chosen.get("servers", "all")):
+        where = (server.name, chosen["suite"], clients)
+        point = data.reference_point(*where)
+        figures.required(point, name)
+        rows.append(charts.Bar(server, point, data.own_point(*where)))
+    mark = _mark(chosen, [row.server.name for row in rows])
+    load = str(rows[0].point.clients)
+    uid = _uid(md, "bars", chosen["suite"], name, mark or "", load)
+    return charts.bars(
+        uid, chosen["title"], name, rows, mark,
+        _caption(
+            chosen.get("caption", ""), [row.point for row in rows],
+            chosen["suite"],
+        ),
+    )
+
+
+def _mark(chosen: dict[str, str], names: list[str]) -> str | None:
+    mark = chosen.get("mark")
+    if mark is not None and mark not in names:
+        raise SiteError(f"the marked server {mark!r} is not shown")
+    return mark
+
+
+def _sweep(text: str, md: Any) -> str:
+    """Requests/s over clients for several servers."""
+    chosen = options.parse(text, ["title"], ["servers", "caption"])
+    own = data.own()
+    lines = []
+    for server in options.servers(chosen.get("servers", "steps")):
+        points = _ordered(data.reference().suite("sweep", server.name))
+        if not points:
+            raise SiteError(f"the reference has no sweep of {server.name}")
+        theirs = own.suite("sweep", server.name) if own else []
+        lines.append(charts.Line(server, points, _ordered(theirs)))
+    names = [line.server.name for line in lines]
+    uid = _uid(md, "sweep", *names)
+    caption = _caption(
+        chosen.get("caption", ""), [p for ln in lines for p in ln.points],
+        "sweep",
+    )
+    return charts.sweep(uid, chosen["title"], lines, caption)
+
+
+def _ordered(points: list[Point]) -> list[Point]:
+    return sorted(points, key=lambda point: point.clients)
+
+
+def _abtable(text: str, md: Any) -> str:
+    """The load generator's figures for one server or several."""
+    chosen = options.parse(
+        text, ["servers", "suite"],
+        ["clients", "mark", "caption", "failed", "columns"],
+    )
+    clients = options.whole(chosen, "clients")
+    rows = []
+    for server in options.servers(chosen["servers"]):
+        where = (server.name, chosen["suite"], clients)
+        point, own = data.reference_point(*where), data.own_point(*where)
+        rows.append((server, point, own))
+    names = [server.name for server, _, _ in rows]
+    columns = tables.COLUMNS
+    if "columns" in chosen:
+        columns = tuple(c.strip() for c in chosen["columns"].split(","))
+    return tables.measured(
+        _uid(md, "measured", chosen["suite"], *names), rows,
+        _mark(chosen, names), options.yes(chosen, "failed"),
+        _caption(
+            chosen.get("caption", ""), [point for _, point, _ in rows],
+            chosen["suite"],
+        ),
+        data.own() is not None,
+        columns,
+    )
+
+
+def _machine(text: str, md: Any) -> str:
+    """Where, when and with what the numbers were measured."""
+    options.parse(text, [])
+    return tables.machine(data.reference(), data.own())
+
+
+def _lessons(text: str, md: Any) -> str:
+    """The table of lessons, from the list of servers."""
+    chosen = options.parse(text, [], ["servers"])
+    return tables.lessons(options.servers(chosen.get("servers", "all")))
+
+
+def _raw(text: str, md: Any) -> str:
+    """What ab printed in the first run of a suite, unchanged."""
+    chosen = options.parse(text, ["server", "suite"], ["clients"])
+    server = options.server(chosen["server"])
+    point = data.reference_point(
+        server.name, chosen["suite"], options.whole(chosen, "clients")
+    )
+    if not point.runs:
+        raise SiteError(f"{server.name} has no run in {point.suite}")
+    command = point.runs[0].command
+    file = data.reference_folder() / "raw" / f"{server.name}.txt"
+    try:
+        everything = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SiteError(f"{file.name}: {error.strerror}") from error
+    return tables.raw_output(
+        first_output(everything, command),
+        f"What the load generator printed for {server.name}",
+    )
+
+
+def first_output(everything: str, command: str) -> str:
+    """The first output of a command in a file of raw outputs, with it.
+
+    Each output stands there under its command, whose lines begin with
+    a dollar sign.
+    """
+    header = "".join(f"$ {line}\n" for line in command.splitlines())
+    start = everything.find(header)
+    if start < 0:
+        raise SiteError(f"the raw outputs do not hold {command!r}")
+    output, _, _ = everything[start + len(header):].partition("\n$ ")
+    return header + output.rstrip()
+
+
+source = _fence(_source)
+stepdiff = _fence(_stepdiff)
+bars = _fence(_bars)
+sweep = _fence(_sweep)
+abtable = _fence(_abtable)
+machine = _fence(_machine)
+lessons = _fence(_lessons)
+raw = _fence(_raw)

@@ -1,0 +1,216 @@
+"""Figures by name: what they are called, their unit, how they are written."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+
+from tools.results import Machine, Point, Results
+from tools.site import data
+from tools.site.errors import SiteError
+
+DASH = "\u2013"
+
+
+def rate(value: float) -> str:
+    """Requests per second and other plain counts per something."""
+    if value < 10:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def count(value: float) -> str:
+    """A whole number; the median of two runs may end in a half."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def milliseconds(value: float) -> str:
+    """A time in ms with two or three digits that mean something."""
+    digits = 2 if value < 10 else 0
+    return f"{value:,.{digits}f} ms"
+
+
+def megabytes(value: float) -> str:
+    """A size in memory."""
+    size = value / 1e6
+    return f"{size:,.0f} MB" if size >= 100 else f"{size:.1f} MB"
+
+
+def percent(value: float) -> str:
+    """A part of one, never rounded up to the whole."""
+    return f"{min(int(value * 1000) / 10, 100):.1f} %"
+
+
+def times(value: float) -> str:
+    """How many times as much."""
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is called and written."""
+
+    label: str
+    write: Callable[[float], str]
+    axis: str = ""  # what the axis of a chart says
+
+
+FIGURES = {
+    "requests_per_second": Figure("Requests/s", rate, "requests per second"),
+    "share": Figure("Of possible", percent, "part of clients / delay"),
+    "possible": Figure("Possible", rate, "requests per second"),
+    "failures": Figure("Failures", count, "failed or not 2xx"),
+    "cpu_ms": Figure(
+        "CPU per request", milliseconds, "CPU milliseconds per request"
+    ),
+    "peak_memory": Figure("Peak memory", megabytes, "megabytes at most"),
+    "threads": Figure("Threads", count, "threads at most, all processes"),
+    "requests": Figure("Requests", count, "complete answers"),
+    "seconds": Figure("Seconds", rate, "seconds"),
+    "body_bytes": Figure("Body", count, "bytes"),
+    "response_bytes": Figure("Response", count, "bytes"),
+    "context_switches": Figure("Context switches", count, "switches"),
+    "calls_per_request": Figure(
+        "System calls per request", rate, "system calls per request"
+    ),
+    **{
+        name: Figure(label, milliseconds, f"{label}, milliseconds")
+        for name, label in {
+            "min": "Fastest", "mean": "Mean", "p50": "p50", "p66": "p66",
+            "p75": "p75", "p80": "p80", "p90": "p90", "p95": "p95",
+            "p98": "p98", "p99": "p99", "max": "Slowest",
+        }.items()
+    },
+}
+
+
+def figure(name: str) -> Figure:
+    """How to write the figure of that name."""
+    try:
+        return FIGURES[name]
+    except KeyError:
+        known = ", ".join(FIGURES)
+        raise SiteError(
+            f"no figure is called {name!r}; there are {known}"
+        ) from None
+
+
+def value(point: Point, name: str) -> float | None:
+    """A figure of a point, the median over its runs; None: not measured."""
+    figure(name)
+    if name == "share":
+        return point.share
+    if name == "possible":
+        return point.possible
+    if name == "failures":
+        good = [run for run in point.runs if run.error is None]
+        return float(sum(r.failed + r.non_2xx for r in good)) if good else None
+    return point.median(name)
+
+
+def required(point: Point, name: str) -> float:
+    """A figure of the reference: that it is missing is an error."""
+    found = value(point, name)
+    if found is None:
+        why = f" ({point.status}: {point.reason})" if point.reason else ""
+        raise SiteError(
+            f"the reference has no {name} of {point.server} in "
+            f"{point.suite} with {point.clients} clients{why}"
+        )
+    return found
+
+
+def spread(point: Point, name: str) -> tuple[float, float] | None:
+    """Lowest and highest run, None if one run or none was made."""
+    if name == "share":
+        low_high = point.spread("requests_per_second")
+        if low_high is None or point.possible is None:
+            return None
+        low_high = (low_high[0] / point.possible, low_high[1] / point.possible)
+        many = len(point.values("requests_per_second")) > 1
+    elif name in ("possible", "failures"):
+        return None
+    else:
+        low_high = point.spread(name)
+        many = len(point.values(name)) > 1
+    return low_high if many else None
+
+
+REFERENCE_RE = re.compile(
+    r"""(?P<server>\d\d(?:-[a-z]+)?)
+        \.(?P<suite>[a-z-]+)(?:@(?P<clients>\d+))?
+        \.(?P<figure>[a-z_0-9]+)""",
+    re.VERBOSE,
+)
+
+
+def _look_up(word: str) -> tuple[float, float | None, str]:
+    match = REFERENCE_RE.fullmatch(word.strip())
+    if match is None:
+        raise SiteError(
+            f"{word.strip()!r} is not server.suite.figure or "
+            "server.suite@clients.figure"
+        )
+    clients = int(match["clients"]) if match["clients"] else None
+    name = match["figure"]
+    where = (match["server"], match["suite"], clients)
+    ours = required(data.reference_point(*where), name)
+    point = data.own_point(*where)
+    return ours, None if point is None else value(point, name), name
+
+
+def inline(text: str) -> str:
+    """A number for a sentence, as HTML.
+
+    ``03.classic.requests_per_second``, ``06.sweep@1024.share``, a ratio
+    ``03.classic.p99 / 03.classic.p50``, or ``machine.cores``. The
+    reader's own number follows in brackets when there is one.
+    """
+    text = text.strip()
+    if text.startswith("machine."):
+        name = text.removeprefix("machine.")
+        fact = escape(machine_fact(data.reference(), name))
+        return f"<code>{fact}</code>" if name == "command" else fact
+    if "/" in text:
+        over, under = (_look_up(part) for part in text.split("/", 1))
+        if not under[0]:
+            raise SiteError(f"{text!r} divides by zero")
+        ours = over[0] / under[0]
+        write: Callable[[float], str] = times
+        mine = None
+        if over[1] is not None and under[1]:
+            mine = over[1] / under[1]
+    else:
+        ours, mine, called = _look_up(text)
+        write = figure(called).write
+    shown = f'<data class="seven-num" value="{ours:.6g}">{write(ours)}</data>'
+    if mine is not None:
+        shown += f' <span class="seven-yours">(yours {write(mine)})</span>'
+    return shown.replace(" ms<", "\u00a0ms<").replace(" %<", "\u00a0%<")
+
+
+def machine_fact(run: Results, name: str) -> str:
+    """One fact about where and how a run was made, as text."""
+    machine: Machine = run.machine
+    facts = {
+        "cpu": machine.cpu,
+        "cores": str(machine.cores),
+        "memory": f"{machine.memory / 2**30:.1f} GiB",
+        "kernel": machine.kernel,
+        "python": machine.python,
+        "open_files": f"{machine.open_files:,}",
+        "date": run.started[:10],
+        "commit": run.commit or "no commit",
+        "command": run.command,
+        "mode": run.mode,
+        "minutes": f"{run.seconds / 60:.0f}",
+        "load": run.load,
+        "tools": ", ".join(f"{k} {v}" for k, v in run.tools.items()),
+    }
+    try:
+        return facts[name]
+    except KeyError:
+        raise SiteError(
+            f"nothing about the machine is called {name!r}; there are "
+            + ", ".join(facts)
+        ) from None
