@@ -232,11 +232,14 @@ def _make(kind: type, data: dict[str, Any]) -> Any:
 
 
 def newest_own() -> Path | None:
-    """The folder of the reader's newest usable run, or None."""
-    for folder in sorted(OWN.glob("*/results.json"), reverse=True):
+    """The folder of the reader's newest usable run, or None.
+
+    A smoke run only shows that everything works: it does not count.
+    """
+    for file in sorted(OWN.glob("*/results.json"), reverse=True):
         try:
-            load(folder.parent)
+            if load(file.parent).mode != "smoke":
+                return file.parent
         except ResultsError:
             continue
-        return folder.parent
     return None

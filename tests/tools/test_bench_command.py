@@ -1,0 +1,261 @@
+"""./bench.sh: its command line, a real small run, an interrupted one."""
+
+import json
+import os
+import platform
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from tools import results
+from tools.bench import __main__ as command
+from tools.bench import preflight
+from tools.servers import ROOT, SERVERS
+
+Smoke = tuple[subprocess.CompletedProcess[str], Path]
+BENCH = (sys.executable, "-m", "tools.bench")
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*BENCH, *words], capture_output=True, text=True, cwd=ROOT,
+        timeout=120, check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--only", "nonsense"], "no server is called 'nonsense'"),
+        (["--only", ","], "--only names no server"),
+        (["--repeats", "0"], "'0' is not a number from 1 to 50"),
+        (["--repeats", "many"], "'many' is not a number from 1 to 50"),
+        (["--full", "--smoke"], "not allowed with"),
+        (["--reference"], "--reference needs --full"),
+        (["--full", "--only", "3", "--reference"], "needs --full, and all"),
+        (["--full", "--reference", "--output", "x"], "exclude each other"),
+        (["--output", __file__], "it must be a folder"),
+        (["--banana"], "--banana"),
+        (["banana"], "banana"),
+    ],
+)
+def test_nonsense_gives_one_sentence_and_status_2(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(words)
+    assert caught.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_results_already_there_are_untouched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results.json"
+    file.write_text("precious")
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--output", str(tmp_path)])
+    assert caught.value.code == 2
+    assert file.read_text() == "precious"
+
+
+def test_list_names_every_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--list"]) == 0
+    said = capsys.readouterr().out
+    for server in SERVERS:
+        assert server.name in said
+        assert server.title in said
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--help"])
+    assert caught.value.code == 0
+    said = capsys.readouterr().out
+    for option in ("--classic", "--full", "--only", "--list", "--no-site"):
+        assert option in said
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Smoke:
+    """A smoke run of two servers, loaded by the built-in client."""
+    folder = tmp_path_factory.mktemp("smoke")
+    done = bench(
+        "--smoke", "--only", "02,05-heap", "--load", "python", "--no-site",
+        "--output", str(folder),
+    )
+    return done, folder
+
+
+def test_a_small_run_measures_and_saves(smoke: Smoke) -> None:
+    done, folder = smoke
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results.load(folder)
+    assert found.complete
+    assert (found.mode, found.load) == ("smoke", "python")
+    assert found.command == (
+        "./bench.sh --smoke --only 02,05-heap --load python"
+    )
+    assert [(p.server, p.suite) for p in found.points] == [
+        ("02", "classic"), ("05-heap", "classic"),
+        ("02", "raw-keep"), ("05-heap", "raw-keep"),
+    ]
+    blocking, heap = (found.find(n, "classic") for n in ("02", "05-heap"))
+    assert blocking is not None and heap is not None
+    assert blocking.status == heap.status == "ok"
+    slow, fast = blocking.share, heap.share
+    assert slow and fast
+    assert fast / slow > 3  # one waits for each client, the other for all
+
+
+def test_the_table_shows_every_server(smoke: Smoke) -> None:
+    done, _ = smoke
+    rows = [line.split() for line in done.stdout.splitlines()]
+    for name in ("02", "05-heap"):
+        found = [row for row in rows if row[:1] == [name]]
+        assert sum("$" not in row and len(row) >= 8 for row in found) == 2
+
+
+def test_nothing_in_the_results_names_this_machine(smoke: Smoke) -> None:
+    _, folder = smoke
+    texts = [(folder / "results.json").read_text()]
+    texts += [file.read_text() for file in (folder / "raw").iterdir()]
+    names = {str(ROOT), str(Path.home()), os.uname().nodename, sys.executable}
+    for text in texts:
+        for name in names - {"", "/", "localhost"}:
+            assert name not in text
+
+
+def test_without_ab_it_says_how_to_get_it_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "apt-get"
+    file.write_text("#!/bin/sh\nexit 1\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    console = Console(width=200)
+    assert not preflight.find_ab(console)
+    said = capsys.readouterr().out
+    assert "sudo apt-get install -y apache2-utils" in said
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not preflight.find_ab(console)
+    assert "That did not work." in capsys.readouterr().out
+
+
+def test_as_root_it_installs_ab(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    installer = tmp_path / "apk"
+    tool = tmp_path / "ab"
+    installer.write_text(
+        f"#!/bin/sh\n[ \"$*\" = 'add apache2-utils' ] || exit 1\n"
+        f"printf '#!/bin/sh\\necho This is ApacheBench, Version 2.3\\n' "
+        f"> {tool}\n/bin/chmod +x {tool}\n"
+    )
+    installer.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert preflight.find_ab(Console())
+    assert preflight.tool_versions("ab")["ab"] == "2.3"
+
+
+def test_an_unknown_system_without_ab(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not preflight.find_ab(Console(width=200))
+    assert "no package manager I know" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_it_has(
+    tmp_path: Path, number: int
+) -> None:
+    process = subprocess.Popen(
+        [
+            *BENCH, "--smoke", "--only", "02,05-heap", "--load", "python",
+            "--no-site", "--output", str(tmp_path),
+        ],
+        cwd=ROOT, text=True, stdout=subprocess.PIPE,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "results.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.8)  # into the next point
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert "Interrupted: what was measured is in" in said
+    found = results.load(tmp_path)
+    assert not found.complete
+    assert found.points
+    assert not [member for member in family if member.is_running()]
+
+
+def test_a_complete_run_becomes_the_reference(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reference = tmp_path / "data" / "reference"
+    reference.mkdir(parents=True)
+    (reference / "old").write_text("old")
+    fresh = tmp_path / "results" / "now"
+    (fresh / "raw").mkdir(parents=True)
+    (fresh / "results.json").write_text(json.dumps({"schema": 1}))
+    monkeypatch.setattr(command, "REFERENCE", reference)
+    assert command._make_reference(fresh) == reference
+    assert sorted(p.name for p in reference.iterdir()) == [
+        "raw", "results.json",
+    ]
+    assert not fresh.exists()
+
+
+def test_facts_about_the_machine() -> None:
+    machine = preflight.machine(1024)
+    assert machine.cores >= 1
+    assert machine.memory > 10**8
+    assert machine.python.split()[1].count(".") == 2
+    assert os.uname().nodename not in machine.kernel.split()
+
+
+def test_releases_lose_the_names_in_them(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    for release, kernel in {
+        "6.1.0-18-amd64": "Linux 6.1.0",
+        "5.15.90.1-microsoft-standard-WSL2": "Linux 5.15.90.1 (WSL)",
+        "6.9-anna+": "Linux 6.9",
+    }.items():
+        monkeypatch.setattr(
+            platform, "release", lambda text=release: text
+        )
+        assert preflight._kernel() == kernel
+
+
+def test_notes_say_what_the_machine_cannot_do() -> None:
+    text = " ".join(preflight.notes(256, 4096))
+    assert "More than 192 clients are not possible" in text
+    assert "256 open files" in text

@@ -1,0 +1,1 @@
+"""Measures the servers: ``./bench.sh``, or ``python -m tools.bench``."""

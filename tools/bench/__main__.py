@@ -1,0 +1,322 @@
+"""The command line of ./bench.sh."""
+
+import argparse
+import datetime
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from tools.bench import plan, preflight, table
+from tools.bench.run import Bench
+from tools.results import OWN, REFERENCE, Results
+from tools.servers import ROOT, SERVERS, Server, by_name, select
+
+FULL_REPEATS = 3
+MOST_REPEATS = 50
+WIDTH = 100  # columns when the output goes to a file
+CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
+
+ABOUT = """\
+Measures the servers under load, prints a table, keeps the figures in
+results/ and builds the site with them.
+
+Without an option: every server with 10 and with 100 clients (--delay 0.1),
+and its raw speed (--delay 0) with new connections and with keep-alive.
+About three minutes."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one sentence what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the sentence, exit with status 2."""
+        self.exit(2, f"bench.sh: {message} (see ./bench.sh --help)\n")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options. Exits with status 2 if they make no sense."""
+    parser = Parser(
+        prog="./bench.sh",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument(
+        "--classic", action="store_true",
+        help="exactly ab -n 1000 -c 10 for each server (about 7 minutes)",
+    )
+    modes.add_argument(
+        "--full", action="store_true",
+        help="everything, repeated: also 1, 2, 4 ... 4096 clients and "
+        "system calls (about 35 minutes)",
+    )
+    modes.add_argument(
+        "--smoke", action="store_true",
+        help=f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
+        "works; exit status 1 if a server failed",
+    )
+    add(
+        "--only", metavar="LIST",
+        help="servers to measure: step numbers or names, as in "
+        "--only 03,06-protocol",
+    )
+    add(
+        "--repeats", type=_repeats, metavar="N",
+        help=f"measure each point N times (--full: {FULL_REPEATS}, else 1) "
+        "and take the median",
+    )
+    add(
+        "--load", choices=("ab", "python"),
+        help="the load generator: ab, or the built-in client written in "
+        "Python (default: ab if it can be had)",
+    )
+    add(
+        "--output", type=Path, metavar="DIR",
+        help="folder for the figures (default: results/DATE-TIME)",
+    )
+    add(
+        "--reference", action="store_true",
+        help="with --full: make this run the reference in docs/data/",
+    )
+    add("--no-site", action="store_true", help="do not build the site")
+    add("--list", action="store_true", help="print the servers and end")
+    options = parser.parse_args(arguments)
+    try:
+        options.servers = _servers(options)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.reference and (not options.full or options.only):
+        parser.error("--reference needs --full, and all servers")
+    if options.reference and options.output:
+        parser.error("--reference and --output exclude each other")
+    if options.output and (options.output / "results.json").exists():
+        parser.error("--output names a folder that already holds results")
+    if options.output and options.output.is_file():
+        parser.error("--output names a file; it must be a folder")
+    return options
+
+
+def _repeats(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= MOST_REPEATS):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 1 to {MOST_REPEATS}"
+        )
+    return int(text)
+
+
+def _servers(options: argparse.Namespace) -> list[Server]:
+    if options.only is not None:
+        chosen = select(options.only)
+        if not chosen:
+            raise ValueError("--only names no server")
+        return chosen
+    if options.smoke:
+        return [by_name(name) for name in plan.SMOKE]
+    return list(SERVERS)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure as asked; returns the exit status.
+
+    0: measured (rows may say that a server failed); 1: the site was not
+    built, or in a smoke run a server failed; 2: bad options; 130:
+    interrupted, what was measured is kept.
+    """
+    options = parse(arguments)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    if options.list:
+        for server in SERVERS:
+            console.print(
+                f"{server.name:<12} {server.title}  [dim]{server.file}"
+            )
+        return 0
+    # Even where a shell made us ignore them: the load must be stoppable.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not nohup
+        signal.signal(signal.SIGHUP, _interrupt)
+    try:
+        return _measure(options, console)
+    except KeyboardInterrupt:
+        console.print("\nInterrupted before anything was measured.")
+        return 130
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _measure(options: argparse.Namespace, console: Console) -> int:
+    open_files = preflight.raise_open_files()
+    load = options.load or "ab"
+    if load == "ab" and not preflight.find_ab(console):
+        load = "python"
+    if load == "python":
+        console.print(
+            "The built-in client makes the load: it is slower than ab, so "
+            "the fastest servers look slower than they are."
+        )
+    clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
+    for note in preflight.notes(open_files, clients):
+        console.print(f"[dim]- {note}")
+    now = datetime.datetime.now().astimezone()
+    folder = options.output or _folder(now)
+    results = Results(
+        command=_command(options),
+        mode=_mode(options),
+        started=now.isoformat(timespec="seconds"),
+        commit=preflight.commit(),
+        machine=preflight.machine(open_files),
+        tools=preflight.tool_versions(load),
+        load=load,
+    )
+    interrupted = False
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        TextColumn("left:"), TimeRemainingColumn(), console=console,
+        transient=True,
+    )
+    try:
+        with progress:
+            bench = Bench(
+                results, folder, progress, preflight.most_clients(open_files)
+            )
+            _run(options, bench)
+            bench.finish()
+    except KeyboardInterrupt:
+        interrupted = True
+    except OSError as error:
+        console.print(f"Stopped: {error.strerror or error}.")
+        return 1
+    if not any(point.runs for point in results.points):
+        raise KeyboardInterrupt
+    table.show(results, console)
+    if interrupted:
+        console.print(
+            f"\nInterrupted: what was measured is in {_shown(folder)}."
+        )
+        return 130
+    if options.reference:
+        folder = _make_reference(folder)
+    console.print(f"\nFigures and raw outputs: {_shown(folder)}")
+    status = 0
+    if options.smoke and any(p.status == "failed" for p in results.points):
+        status = 1
+    if not options.no_site and not _build_site(console):
+        status = 1
+    return status
+
+
+def _run(options: argparse.Namespace, bench: Bench) -> None:
+    """Measure what the options ask for."""
+    servers: list[Server] = options.servers
+    repeats = options.repeats or (FULL_REPEATS if options.full else 1)
+    if options.smoke:
+        bench.measure_all(plan.smoke(servers, repeats))
+        return
+    if options.classic:
+        bench.measure_all(plan.classic(servers, repeats))
+        return
+    bench.measure_all(
+        plan.default(servers, repeats, preflight.ports_free_at_once())
+    )
+    if options.full:
+        tasks = plan.syscalls(servers)
+        missing = preflight.no_strace()
+        if missing:
+            bench.skip(tasks, missing)
+        else:
+            bench.measure_all(tasks)
+        bench.sweep(servers, repeats)
+
+
+def _mode(options: argparse.Namespace) -> str:
+    for mode in ("classic", "full", "smoke"):
+        if getattr(options, mode):
+            return mode
+    return "default"
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command as typed, without what only this machine knows."""
+    words = ["./bench.sh"]
+    if _mode(options) != "default":
+        words.append(f"--{_mode(options)}")
+    if options.only is not None:
+        words += ["--only", ",".join(s.name for s in options.servers)]
+    if options.repeats:
+        words += ["--repeats", str(options.repeats)]
+    if options.load:
+        words += ["--load", options.load]
+    if options.reference:
+        words.append("--reference")
+    return " ".join(words)
+
+
+def _folder(now: datetime.datetime) -> Path:
+    """A new folder of the reader's own results, named by the time."""
+    name = now.strftime("%Y%m%d-%H%M%S")
+    folder, number = OWN / name, 2
+    while folder.exists():
+        folder = OWN / f"{name}-{number}"
+        number += 1
+    return folder
+
+
+def _make_reference(folder: Path) -> Path:
+    """Put a complete run in the place of the committed one."""
+    fresh = REFERENCE.with_name("reference.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(folder, fresh)
+    shutil.rmtree(REFERENCE, ignore_errors=True)
+    fresh.rename(REFERENCE)
+    shutil.rmtree(folder)
+    return REFERENCE
+
+
+def _shown(folder: Path) -> str:
+    """A folder as the reader would type it from here."""
+    try:
+        return f"{folder.resolve().relative_to(ROOT)}/"
+    except ValueError:
+        return str(folder)
+
+
+def _build_site(console: Console) -> bool:
+    """Build the site with the new figures; False if that failed."""
+    if not (ROOT / "mkdocs.yml").is_file():
+        console.print("There is no mkdocs.yml yet: no site was built.")
+        return True
+    console.print("Building the site with these figures ...")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"],
+        cwd=ROOT, check=False, stdin=subprocess.DEVNULL,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    if done.returncode:
+        console.print("[red]The site was not built: see above.")
+        return False
+    console.print("The site: open site/index.html in a browser.")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,202 @@
+"""ApacheBench: its command line, and what its output says.
+
+Facts about ab 2.3 that this file knows, so that no other has to:
+
+- It speaks HTTP/1.0 and opens a connection for each request; ``-k`` asks
+  to keep it.
+- It sends one request alone, and all others when that is answered: with
+  a server that waits, a load of 20 rounds takes the time of 21.
+- ``-t`` sets ``-n 50000``; only an ``-n`` after it counts.
+- It stops at ``-t`` when something happens. If nothing happens any more
+  it waits for ``-s`` (30 s), so somebody has to stop it from outside.
+- On an interrupt it prints what it has, as if it had finished, without
+  its line "Finished" or "..done", and exits with status 0 or 1.
+- Without ``-r`` the first reset ends it, and all figures are lost. With
+  ``-r`` a request that failed is *complete* as well, and counts up to
+  three times as failed (Receive, Length, Exceptions): a server that died
+  looks very fast. `parse` takes them apart.
+- The right length is that of the first answer. If the first request
+  fails it is 0, and every good answer counts as failed (Length).
+- An answer that is not 2xx is complete and not failed.
+- It prints times in whole milliseconds.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+MANY = 1_000_000  # requests: more than a run ended by -t can make
+PERCENTILES = (50, 66, 75, 80, 90, 95, 98, 99)
+
+
+class AbError(Exception):
+    """An output without figures. The text is a sentence that says why.
+
+    ``requests``: how many requests ab had completed before.
+    """
+
+    def __init__(self, sentence: str, requests: int = 0) -> None:
+        super().__init__(sentence)
+        self.requests = requests
+
+
+@dataclass(frozen=True)
+class Load:
+    """What ab shall do.
+
+    clients: connections at a time; requests: at most so many in all;
+    seconds: at most so long (whole seconds), None: no limit;
+    keep_alive: ``-k``; go_on: ``-r``, count errors and go on.
+    """
+
+    clients: int
+    requests: int
+    seconds: int | None = None
+    keep_alive: bool = False
+    go_on: bool = True
+
+    def command(self, url: str, program: tuple[str, ...]) -> list[str]:
+        """The command line, ``("ab",)`` or another program in front."""
+        words = [*program]
+        if self.keep_alive:
+            words.append("-k")
+        if self.go_on:
+            words.append("-r")
+        if self.seconds is not None:  # before -n: see above
+            words += ["-t", str(self.seconds)]
+        return [*words, "-n", str(self.requests), "-c", str(self.clients), url]
+
+
+@dataclass
+class Report:
+    """What an output says. Times in ms where the name says so, else s.
+
+    requests: answers that came completely, non-2xx ones included;
+    failed: requests that failed, each counted once; per_second: answers
+    a second; finished: False if ab was interrupted.
+    """
+
+    requests: int
+    failed: int
+    non_2xx: int
+    seconds: float
+    per_second: float
+    kept_alive: int
+    body_bytes: int | None
+    response_bytes: float | None
+    finished: bool
+    latency_ms: dict[str, float] = field(default_factory=dict)
+
+
+ABORTED = (  # what ab says when it gives up, and what that means
+    (r"Too many open files", "ab reached the limit of open files"),
+    (
+        r"Cannot assign requested address|Can't assign requested address",
+        "no local port was free for another connection",
+    ),
+    (r"Connection refused", "the server refused the connection"),
+    (r"Connection reset by peer", "a connection was reset"),
+    (r"Broken pipe", "a connection was closed while ab was sending"),
+    (
+        r"The timeout specified has expired|Operation timed out"
+        r"|Connection timed out",
+        "no answer came before ab's timeout",
+    ),
+)
+
+
+def parse(text: str) -> Report:
+    """The figures in an output of ab.
+
+    Raises AbError if there are none: ab gave up, was used wrongly, or
+    the text is not ab's.
+    """
+    complete = _number(r"^Complete requests:\s+(\d+)", text)
+    seconds = _number(r"^Time taken for tests:\s+([\d.]+) seconds", text)
+    if complete is None or seconds is None:
+        raise _why_none(text)
+    requests = int(complete)
+    failed = min(_failed(text), requests)
+    doclen = _number(r"^Document Length:\s+(\d+) bytes", text)
+    total = _number(r"^Total transferred:\s+(\d+) bytes", text)
+    good = requests - failed
+    printed = _number(r"^Requests per second:\s+([\d.]+)", text) or 0.0
+    if failed:
+        printed = good / seconds if seconds else 0.0
+    return Report(
+        requests=good,
+        failed=failed,
+        non_2xx=int(_number(r"^Non-2xx responses:\s+(\d+)", text) or 0),
+        seconds=seconds,
+        per_second=printed,
+        kept_alive=int(_number(r"^Keep-Alive requests:\s+(\d+)", text) or 0),
+        body_bytes=int(doclen) if doclen and good else None,
+        response_bytes=total / good if total and good else None,
+        finished=re.search(r"^Finished |\.\.done$", text, re.M) is not None,
+        latency_ms=_latency(text) if good else {},
+    )
+
+
+def version(text: str) -> str | None:
+    """The version in the output of ``ab -V``, such as 2.3."""
+    found = re.search(r"ApacheBench, Version (\d+(?:\.\d+)*)", text)
+    return found[1] if found else None
+
+
+def _number(pattern: str, text: str) -> float | None:
+    found = re.search(pattern, text, re.M)
+    if found is None:
+        return None
+    try:
+        return float(found[1])
+    except ValueError:  # "1.2.3"
+        return None
+
+
+def _failed(text: str) -> int:
+    """Requests that failed. ab counts one up to three times."""
+    kinds = re.search(
+        r"^\s+\(Connect: (\d+), Receive: (\d+), Length: (\d+), "
+        r"Exceptions: (\d+)\)",
+        text,
+        re.M,
+    )
+    if kinds is None:
+        return int(_number(r"^Failed requests:\s+(\d+)", text) or 0)
+    connect, receive, length, exceptions = map(int, kinds.groups())
+    if re.search(r"^Document Length:\s+0 bytes", text, re.M):
+        length = 0  # the first request failed: this says nothing
+    return connect + max(receive, length, exceptions)
+
+
+def _latency(text: str) -> dict[str, float]:
+    """Milliseconds: min, mean, p50 and the other percentiles, max."""
+    row = re.search(
+        r"^Total:\s+(\d+)\s+(\d+)\s+[\d.]+\s+(\d+)\s+(\d+)\s*$", text, re.M
+    )
+    if row is None:
+        return {}
+    low, mean, median, high = (float(word) for word in row.groups())
+    found = {"min": low, "mean": mean, "p50": median}
+    for percent in PERCENTILES:
+        value = _number(rf"^ +{percent}% +(\d+)\s*$", text)
+        # ab prints no percentiles for a single request.
+        found[f"p{percent}"] = high if value is None else value
+    return found | {"max": high}
+
+
+def _why_none(text: str) -> AbError:
+    """Why an output holds no figures."""
+    done = _number(r"^Total of (\d+) requests completed", text)
+    requests = int(done or 0)
+    after = f" after {requests} requests" if requests else ""
+    for pattern, meaning in ABORTED:
+        found = re.search(rf"^.*?((?:apr_\w+|socket)\S*: )?({pattern}).*$",
+                          text, re.M)
+        if found:
+            return AbError(f"ab gave up{after}: {meaning}", requests)
+    usage = re.search(r"^ab: (.+)$", text, re.M)
+    if usage:
+        return AbError(f"ab does not accept its command: {usage[1]}")
+    if version(text) is None:
+        return AbError("the output is not ab's")
+    return AbError(f"ab ended{after} without figures", requests)

@@ -1,0 +1,127 @@
+"""What a server costs while it is under load.
+
+CPU: of all its processes, as a difference of before and after. Linux
+counts user and system time in steps of 10 ms, too coarse for a short run,
+so their sum comes from the process's CPU clock (nanoseconds) and only the
+shares of user and system from the steps.
+
+Memory: what the process holds resident (RSS). Several processes share
+much of it, so of all but the largest only what each has for itself counts
+(USS), and figures of one and of many processes compare.
+
+Context switches: of the whole life of the server as the kernel reports
+it at the end (ended threads included), less those before the load.
+"""
+
+import contextlib
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tools.bench.server import Process
+
+SAMPLE_SECONDS = 0.17  # not a divisor of 0.1 s: waves of clients differ
+TREE_SECONDS = 1.0  # looking for new worker processes costs more
+
+
+@dataclass
+class Cost:
+    """CPU seconds, bytes, threads seen at once, context switches."""
+
+    cpu_user: float
+    cpu_system: float
+    peak_memory: int
+    threads: int
+    switches_before: int
+
+
+class Meter:
+    """Watches a server from now on: call `sample` now and then."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._members = process.processes()
+        self._looked = time.monotonic()
+        self._before = {p.pid: _cpu(p) for p in self._members}
+        self._switches = sum(_switches(p) for p in self._members)
+        self._memory = 0
+        self._threads = 0
+        self.sample()
+
+    def sample(self) -> None:
+        """Look at memory and threads once."""
+        if time.monotonic() - self._looked > TREE_SECONDS:
+            self._look()
+        self._memory = max(self._memory, _memory(self._members))
+        threads = 0
+        for member in self._members:
+            with contextlib.suppress(psutil.Error):
+                threads += member.num_threads()
+        self._threads = max(self._threads, threads)
+
+    def _look(self) -> None:
+        self._members = self._process.processes() or self._members
+        self._looked = time.monotonic()
+
+    def read(self) -> Cost:
+        """The cost so far, since the meter was made."""
+        self._look()
+        self.sample()
+        user = system = 0.0
+        for member in self._members:
+            before = self._before.get(member.pid, (0.0, 0.0))
+            after = _cpu(member)
+            user += max(after[0] - before[0], 0.0)
+            system += max(after[1] - before[1], 0.0)
+        return Cost(user, system, self._memory, self._threads, self._switches)
+
+
+def _cpu(process: psutil.Process) -> tuple[float, float]:
+    """User and system CPU seconds of a process; zero if it is gone."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0, 0.0
+    user, system = times.user, times.system
+    if sys.platform == "linux" and user + system:
+        with contextlib.suppress(OSError):
+            # clock_getcpuclockid(3), which Python does not offer
+            total = time.clock_gettime((~process.pid << 3) | 2)
+            return (
+                total * user / (user + system),
+                total * system / (user + system),
+            )
+    return user, system
+
+
+def _memory(members: list[psutil.Process]) -> int:
+    """Bytes that these processes hold; see the top of this file."""
+    if len(members) == 1:  # cheaper
+        with contextlib.suppress(psutil.Error):
+            return int(members[0].memory_info().rss)
+        return 0
+    held: list[tuple[int, int]] = []  # RSS and USS of each
+    for member in members:
+        with contextlib.suppress(psutil.Error):
+            info = member.memory_full_info()
+            held.append((info.rss, info.uss))
+    held.sort(reverse=True)
+    return sum(rss for rss, _ in held[:1]) + sum(uss for _, uss in held[1:])
+
+
+def _switches(process: psutil.Process) -> int:
+    """Context switches of all living threads so far."""
+    if sys.platform != "linux":
+        with contextlib.suppress(psutil.Error):
+            return sum(process.num_ctx_switches())
+        return 0
+    total = 0
+    for status in Path(f"/proc/{process.pid}/task").glob("*/status"):
+        with contextlib.suppress(OSError):
+            for line in status.read_text().splitlines():
+                if line.startswith(("voluntary_ctxt", "nonvoluntary_ctxt")):
+                    total += int(line.split()[1])
+    return total

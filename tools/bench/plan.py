@@ -1,0 +1,138 @@
+"""Which points a run measures, in which order.
+
+A load ends after a number of requests, so that everyone does the same
+work, or after a number of seconds, so that a server that answers one
+client at a time does not take minutes: whichever comes first.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tools.bench.ab import MANY, Load
+from tools.servers import Server
+
+DELAY = 0.1  # seconds: what a request waits in all suites but the raw ones
+WARM_UP = {DELAY: 2, 0.0: 20}  # requests before measuring, by delay
+SMOKE = ("02", "03", "06")  # the servers of --smoke
+OVERHEAD_SECONDS = 0.9  # to start, warm up and stop a server
+PORTS_ELSEWHERE = 8000  # new connections a run where TIME_WAIT holds ports
+
+SWEEP_CLIENTS = tuple(2**n for n in range(13))  # 1 to 4096
+SWEEP_SECONDS = 2.5  # about so long is a point of the sweep
+SWEEP_LIMIT = 12  # seconds: a point never takes longer
+PATIENCE_MS = 10_000.0  # a client that waits longer ends the line
+
+SYSCALL_LOADS = {1: 500, 50: 2000}  # clients -> requests
+
+
+@dataclass(frozen=True)
+class Task:
+    """One server under one load, to be measured ``repeats`` times."""
+
+    server: Server
+    suite: str
+    delay: float  # seconds
+    load: Load
+    repeats: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """About how long one run takes, with start and stop."""
+        load = self.load
+        rate = load.clients / self.delay if self.delay else 1000.0
+        if self.server.lessons["overlap"] == "no" and self.delay:
+            rate = 1 / self.delay
+        needed = load.requests / rate
+        return OVERHEAD_SECONDS + min(needed, load.seconds or math.inf)
+
+
+def default(
+    servers: list[Server], repeats: int, ports_free_at_once: bool
+) -> list[Task]:
+    """The suites of a default run: three minutes for all servers."""
+    new = MANY if ports_free_at_once else PORTS_ELSEWHERE
+    suites = (
+        ("classic", DELAY, Load(10, 500, 6)),
+        ("many", DELAY, Load(100, 3000, 11)),
+        ("raw-new", 0.0, Load(10, new, 2)),
+        ("raw-keep", 0.0, Load(10, MANY, 2, keep_alive=True)),
+    )
+    return [
+        Task(server, suite, delay, load, repeats)
+        for suite, delay, load in suites
+        for server in servers
+    ]
+
+
+def classic(servers: list[Server], repeats: int) -> list[Task]:
+    """Exactly ``ab -n 1000 -c 10`` for each server."""
+    load = Load(10, 1000, go_on=False)
+    return [Task(s, "classic", DELAY, load, repeats) for s in servers]
+
+
+def smoke(servers: list[Server], repeats: int) -> list[Task]:
+    """Two suites, a second or two each."""
+    suites = (
+        ("classic", DELAY, Load(10, 100, 2)),
+        ("raw-keep", 0.0, Load(10, MANY, 1, keep_alive=True)),
+    )
+    return [
+        Task(server, suite, delay, load, repeats)
+        for suite, delay, load in suites
+        for server in servers
+    ]
+
+
+def syscalls(servers: list[Server]) -> list[Task]:
+    """Few requests under strace: counts hardly vary, one run is enough."""
+    return [
+        Task(
+            server, "syscalls", 0.0,
+            Load(clients, requests, 15, keep_alive=True),
+        )
+        for clients, requests in SYSCALL_LOADS.items()
+        for server in servers
+    ]
+
+
+def sweep_task(
+    server: Server, clients: int, repeats: int, rates: list[float]
+) -> Task:
+    """The next point of a server's line.
+
+    rates: requests/s of the points before it, with 1, 2, 4 ... clients.
+    They tell how many requests take about SWEEP_SECONDS; every client
+    makes at least one.
+    """
+    possible = clients / DELAY
+    if len(rates) < 2:
+        expected = rates[-1] * 2 if rates else possible
+    else:
+        growth = rates[-1] / rates[-2] if rates[-2] else 1.0
+        expected = rates[-1] * min(max(growth, 1.0), 2.0)
+    expected = min(expected, possible)
+    rounds = max(math.ceil(SWEEP_SECONDS * expected / clients), 1)
+    load = Load(clients, rounds * clients, SWEEP_LIMIT)
+    return Task(server, "sweep", DELAY, load, repeats)
+
+
+def interleave(tasks: list[Task]) -> Iterator[tuple[Task, int]]:
+    """Tasks and numbers of runs from 1, the repeats of a suite mixed.
+
+    First every server once, then every server again: what disturbs the
+    machine for a while then disturbs all alike.
+    """
+    groups: dict[tuple[str, int], list[Task]] = {}
+    for task in tasks:
+        key = (task.suite, task.load.clients)
+        groups.setdefault(key, []).append(task)
+    for group in groups.values():
+        for number in range(1, max(t.repeats for t in group) + 1):
+            yield from ((t, number) for t in group if number <= t.repeats)
+
+
+def sweep_seconds(servers: int, repeats: int) -> float:
+    """About how long a sweep takes."""
+    runs = servers * repeats * len(SWEEP_CLIENTS)
+    return runs * (SWEEP_SECONDS + OVERHEAD_SECONDS)

@@ -1,0 +1,380 @@
+"""Measures the points of a plan, one after the other, and keeps them."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.markup import escape
+from rich.progress import Progress, TaskID
+
+from tools.bench import plan, server, strace
+from tools.bench.ab import AbError, Load, Report, parse
+from tools.bench.cost import SAMPLE_SECONDS, Meter
+from tools.bench.server import Process, ServerError, start
+from tools.results import Point, Results, Run
+from tools.servers import ROOT, Server
+
+GRACE_SECONDS = 4.0  # for ab to end by itself after its -t
+SLACK_SECONDS = 60.0  # on top of what a load without -t needs
+DYING_SECONDS = 0.3  # for a server that failed to end
+END_SECONDS = 3.0  # for ab to print its figures after an interrupt
+
+# Name in commands -> how to run it.
+PROGRAMS = {
+    "ab": ("ab",),
+    "python": (sys.executable, "-m", "tools.bench.client"),
+}
+SHOWN = {"ab": ("ab",), "python": ("python3", "-m", "tools.bench.client")}
+
+
+class Bench:
+    """Measures for one `Results` and saves after every run."""
+
+    def __init__(
+        self,
+        results: Results,
+        folder: Path,
+        progress: Progress,
+        limit: tuple[int, str],
+    ) -> None:
+        """limit: the most clients this machine can hold, and why."""
+        self.results = results
+        self.folder = folder
+        self.progress = progress
+        self.limit = limit
+        self._begun = time.monotonic()
+        self._bar: TaskID | None = None
+
+    # What to measure -----------------------------------------------------
+
+    def measure_all(self, tasks: list[plan.Task]) -> None:
+        """Measure tasks, their repeats interleaved."""
+        seconds = sum(task.seconds * task.repeats for task in tasks)
+        with self._stage(seconds):
+            for task, number in plan.interleave(tasks):
+                self._run(task, self._point(task), number)
+                self._advance(task.seconds)
+
+    def sweep(self, servers: list[Server], repeats: int) -> None:
+        """More and more clients, each server as far as it survives."""
+        rates: dict[str, list[float]] = {s.name: [] for s in servers}
+        alive = list(servers)
+        total = plan.sweep_seconds(len(servers), repeats)
+        each = total / max(len(servers) * len(plan.SWEEP_CLIENTS), 1)
+        with self._stage(total):
+            for clients in plan.SWEEP_CLIENTS:
+                if clients > self.limit[0]:
+                    self._end_by_machine(alive)
+                    return
+                tasks = [
+                    plan.sweep_task(s, clients, repeats, rates[s.name])
+                    for s in alive
+                ]
+                for task, number in plan.interleave(tasks):
+                    point = self._point(task)
+                    if not point.end:
+                        run = self._run(task, point, number)
+                        point.end = too_slow(run)
+                    self._advance(each / repeats)
+                for task in tasks:
+                    point = self._point(task)
+                    judge(point)
+                    rate = point.median("requests_per_second")
+                    rates[task.server.name].append(rate or 0.0)
+                    if point.end:
+                        alive.remove(task.server)
+                        self._say(
+                            f"[yellow]{task.server.name} ends at {clients} "
+                            f"clients: {escape(point.reason)}"
+                        )
+                self._save()
+
+    def skip(self, tasks: list[plan.Task], reason: str) -> None:
+        """Note why these are not measured."""
+        for task in tasks:
+            point = self._point(task)
+            point.status, point.reason = "skipped", reason
+            self.results.points.append(point)
+        self._save()
+
+    def _end_by_machine(self, alive: list[Server]) -> None:
+        for one in alive:
+            points = self.results.suite("sweep", one.name)
+            if points:
+                points[-1].end, points[-1].reason = True, self.limit[1]
+        self._say(f"[yellow]The sweep ends here: {self.limit[1]}.")
+        self._save()
+
+    # One run -------------------------------------------------------------
+
+    def _run(self, task: plan.Task, point: Point, number: int) -> Run:
+        """Measure once, say so, keep it."""
+        run = self._measure(task, number)
+        if not point.runs:
+            self.results.points.append(point)
+        point.runs.append(run)
+        errors = [r.error for r in point.runs if r.error is not None]
+        failed = len(errors) == len(point.runs)
+        point.status = "failed" if failed else "ok"
+        point.reason = errors[-1] if failed else ""
+        self._say(f"  {escape(summary(run))}")
+        self._save()
+        return run
+
+    def _measure(self, task: plan.Task, number: int) -> Run:
+        run = Run(f"python3 {task.server.file} --delay {task.delay:g}")
+        try:
+            with start(task.server, task.delay) as process:
+                run.command = process.command
+                process.warm_up(plan.WARM_UP.get(task.delay, 2))
+                words = self._announce(task, process, run, number)
+                if task.suite == "syscalls":
+                    text, late = self._count(task, process, run, words)
+                else:
+                    text, late = self._load(task, process, run, words)
+                self._fill(task, run, text, late)
+                # One that is dying may still need a moment.
+                moment = DYING_SECONDS if run.failed or run.error else 0.0
+                if process.ended(moment):
+                    run.error = f"the server died: {process.last_words()}"
+            if task.suite != "syscalls" and process.switches is not None:
+                before = run.context_switches or 0
+                run.context_switches = max(process.switches - before, 0)
+        except (ServerError, strace.StraceError) as error:
+            run.error = str(error)
+        return run
+
+    def _announce(
+        self, task: plan.Task, process: Process, run: Run, number: int
+    ) -> list[str]:
+        """Show the load's command, note it, return it to be run."""
+        load = self.results.load
+        shown = " ".join(task.load.command(process.url, SHOWN[load]))
+        run.command += f"\n{shown}"
+        which = task.server.name
+        if task.repeats > 1:
+            which += f", run {number} of {task.repeats}"
+        self._say(f"[bold]{which}[/bold] {task.suite}  [cyan]$ {shown}")
+        return task.load.command(process.url, PROGRAMS[load])
+
+    def _load(
+        self, task: plan.Task, process: Process, run: Run, words: list[str]
+    ) -> tuple[str, bool]:
+        """Run the load and note what it cost the server."""
+        meter = Meter(process)
+        text, late = run_load(words, patience(task), meter.sample)
+        cost = meter.read()
+        run.cpu_user = round(cost.cpu_user, 6)
+        run.cpu_system = round(cost.cpu_system, 6)
+        run.peak_memory = cost.peak_memory or None
+        run.threads = cost.threads or None
+        # Those before the load; the rest is known when the server ended.
+        run.context_switches = cost.switches_before
+        self._keep_raw(task.server, run.command, text)
+        return text, late
+
+    def _count(
+        self, task: plan.Task, process: Process, run: Run, words: list[str]
+    ) -> tuple[str, bool]:
+        """Run the load and count the server's system calls."""
+        pids = [member.pid for member in process.processes()]
+        with strace.count(pids) as counter:
+            run.command += f"\n{counter.command}"
+            text, late = run_load(words, patience(task), lambda: None)
+        run.system_calls = counter.calls
+        self._keep_raw(task.server, run.command, f"{text}\n{counter.table}")
+        return text, late
+
+    def _fill(
+        self, task: plan.Task, run: Run, text: str, late: bool
+    ) -> None:
+        """The load generator's figures into a run."""
+        try:
+            report = parse(text)
+        except AbError as error:
+            run.requests = error.requests
+            run.error = str(error)
+            return
+        run.requests = report.requests
+        run.failed = report.failed
+        run.non_2xx = report.non_2xx
+        run.body_bytes = report.body_bytes
+        run.response_bytes = report.response_bytes
+        if task.suite != "syscalls":  # strace makes everything slow
+            run.seconds = report.seconds
+            run.requests_per_second = report.per_second
+            run.latency_ms = report.latency_ms
+        run.error = fault(report, late)
+
+    # Screen and disk -----------------------------------------------------
+
+    def _point(self, task: plan.Task) -> Point:
+        """The task's point in the results, or a new one without runs."""
+        load = task.load
+        found = self.results.find(task.server.name, task.suite, load.clients)
+        return found or Point(
+            server=task.server.name, suite=task.suite, clients=load.clients,
+            delay=task.delay, keep_alive=load.keep_alive,
+        )
+
+    def _save(self) -> None:
+        self.results.seconds = round(time.monotonic() - self._begun, 1)
+        self.results.save(self.folder)
+
+    def finish(self) -> None:
+        """Mark the run as complete."""
+        self.results.complete = True
+        self._save()
+
+    def _keep_raw(self, one: Server, command: str, text: str) -> None:
+        """Append an output, under its commands, to the server's file."""
+        raw = self.folder / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"$ {line}\n" for line in command.splitlines())
+        with (raw / f"{one.name}.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{lines}{server.scrub(text).rstrip()}\n\n")
+
+    def _say(self, text: str) -> None:
+        self.progress.console.print(text, highlight=False, soft_wrap=True)
+
+    @contextlib.contextmanager
+    def _stage(self, seconds: float) -> Iterator[None]:
+        self._bar = self.progress.add_task("Measuring", total=seconds)
+        try:
+            yield
+        finally:
+            self.progress.remove_task(self._bar)
+            self._bar = None
+
+    def _advance(self, seconds: float) -> None:
+        if self._bar is not None:
+            self.progress.advance(self._bar, seconds)
+
+
+def patience(task: plan.Task) -> float:
+    """Seconds after which a load is interrupted."""
+    load: Load = task.load
+    if load.seconds is not None:
+        return load.seconds + GRACE_SECONDS
+    return load.requests * task.delay + SLACK_SECONDS
+
+
+def run_load(
+    words: list[str], seconds: float, tick: Callable[[], None]
+) -> tuple[str, bool]:
+    """Run a load generator; its output, and whether it was interrupted.
+
+    After ``seconds`` it gets an interrupt, on which ab prints what it
+    has. ``tick`` is called every SAMPLE_SECONDS meanwhile.
+    """
+    deadline = time.monotonic() + seconds
+    with tempfile.TemporaryFile("w+b") as output:
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        late = False
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(SAMPLE_SECONDS)
+                tick()
+                if not late and time.monotonic() > deadline:
+                    late = True
+                    process.send_signal(signal.SIGINT)
+                if late and time.monotonic() > deadline + END_SECONDS:
+                    break
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        output.seek(0)
+        return output.read().decode("utf-8", "replace"), late
+
+
+def fault(report: Report, late: bool) -> str | None:
+    """Why a report is no good figure, None if it is one."""
+    if report.requests == 0:
+        return f"no request was answered ({report.failed} failed)"
+    if report.non_2xx >= report.requests:
+        return "every answer was an error (not 2xx)"
+    if report.failed > report.requests:
+        return (
+            f"more requests failed ({report.failed}) than were answered "
+            f"({report.requests})"
+        )
+    if late or not report.finished:
+        return (
+            f"interrupted after {report.seconds:.0f} s: the server had "
+            "stopped answering"
+        )
+    return None
+
+
+def too_slow(run: Run) -> bool:
+    """True if a client waited longer than anybody would."""
+    return (
+        run.latency_ms.get("max", 0.0) > plan.PATIENCE_MS
+        or 0 < run.requests < run_clients(run)
+    )
+
+
+def run_clients(run: Run) -> int:
+    """The number of clients in a run's command."""
+    words = run.command.split()
+    return int(words[words.index("-c") + 1]) if "-c" in words else 0
+
+
+def trouble(run: Run) -> str:
+    """Why a run ends a server's line in the sweep; "" if it does not."""
+    clients = run_clients(run)
+    worst = run.latency_ms.get("max", 0.0)
+    if run.error is not None:
+        return run.error
+    if run.failed:
+        all_of = run.requests + run.failed
+        return f"{run.failed} of {all_of} requests failed"
+    if run.non_2xx:
+        return f"{run.non_2xx} of {run.requests} answers were errors"
+    if worst > plan.PATIENCE_MS:
+        return f"a client waited {worst / 1000:.1f} s for its answer"
+    if run.requests < clients:
+        return (
+            f"{clients - run.requests} of {clients} clients had no answer "
+            f"after {run.seconds:.0f} s"
+        )
+    return ""
+
+
+def judge(point: Point) -> None:
+    """Decide whether a sweep ends at this point, and note why."""
+    reasons = [text for text in map(trouble, point.runs) if text]
+    point.end = point.end or 2 * len(reasons) > len(point.runs)
+    point.reason = reasons[-1] if point.end and reasons else ""
+
+
+def summary(run: Run) -> str:
+    """One line on a run for the screen."""
+    if run.error is not None:
+        return f"failed: {run.error}"
+    if run.system_calls:
+        calls = run.figure("calls_per_request") or 0.0
+        return f"{calls:.1f} system calls a request"
+    words = f"{run.requests_per_second or 0:,.1f} requests/s"
+    if "p99" in run.latency_ms:
+        words += (
+            f", half within {run.latency_ms['p50']:,.0f} ms, "
+            f"99 % within {run.latency_ms['p99']:,.0f} ms"
+        )
+    if run.failed:
+        words += f", {run.failed} failed"
+    return words
