@@ -175,6 +175,7 @@ class Connection(asyncio.Protocol):
         else:
             self.state = State.READING
             self.give_up_after(IDLE_SECONDS)
+            self.transport.resume_reading()
 
     def hang_up(self) -> None:
         """End our side, and read until the client ends its own.

@@ -171,6 +171,8 @@ def select(words: str) -> list[Server]:
             found = {s.name for s in SERVERS if s.name == word}
         if not found:
             names = ", ".join(s.name for s in SERVERS)
-            raise ValueError(f"no server is called {word!r}; there are {names}")
+            raise ValueError(
+                f"no server is called {word!r}; there are {names}"
+            )
         chosen |= found
     return [s for s in SERVERS if s.name in chosen]
