@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Every test: the contract and the lessons of all servers, the tools, the
+# site, style and types. Options of pytest pass through:
+#
+#   ./test.sh                            everything
+#   ./test.sh -k timeouts -x             what pytest's options choose
+#   ./test.sh --server my/server.py      the shared tests against your server
+#   ./test.sh --server my/server.py --step 03
+caller=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+. tools/venv.sh
+
+# "--server PATH" becomes "--server=PATH" (pytest would look for tests in a
+# PATH that stands alone), seen from the caller's directory.
+arguments=(-n 8 --no-loadscope-reorder)
+while [ $# -gt 0 ]; do
+    case $1 in
+    --server | --step)
+        if [ $# -lt 2 ]; then
+            echo "$1 needs a value, as in: ./test.sh --server my/server.py" \
+                "--step 03" >&2
+            exit 2
+        fi
+        name=$1 value=$2
+        shift
+        ;;
+    --server=* | --step=*) name=${1%%=*} value=${1#*=} ;;
+    *) name='' ;;
+    esac
+    if [ -z "$name" ]; then
+        arguments+=("$1")
+    else
+        case $name$value in
+        --server/* | --step*) ;;
+        *) value=$caller/$value ;;
+        esac
+        arguments+=("$name=$value")
+    fi
+    shift
+done
+
+exec python -m pytest "${arguments[@]}"

@@ -1,0 +1,26 @@
+"""Marks of the tests: the rule or the lesson that one proves."""
+
+import pytest
+
+from tests.rules import RULES
+from tools.servers import LESSONS
+
+
+def rule(name: str, steps: range | None = None) -> pytest.MarkDecorator:
+    """This test proves a rule of tests/rules.py, for servers of steps."""
+    assert name in RULES, name
+    return pytest.mark.rule(name, steps or range(1, 8))
+
+
+def lesson(name: str) -> pytest.MarkDecorator:
+    """This test proves a row of the table of lessons.
+
+    It takes a ``side``: "" where the table says yes or no, else "below"
+    and "above" the size of the pool.
+    """
+    assert name in LESSONS, name
+    return pytest.mark.lesson(name)
+
+
+# Waits for long, so it begins early; meanwhile others run.
+slow = pytest.mark.slow

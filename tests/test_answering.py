@@ -1,0 +1,381 @@
+"""Answering: what comes back for requests a server takes."""
+
+import random
+import time
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import pytest
+import requests
+
+from tests.client import GET, GET_CLOSE, Answer, Client, read_answers
+from tests.marks import rule
+from tests.process import Running, running
+from tools.servers import YES, Server
+
+# The whole page, so that none of the steps can change it unnoticed.
+PAGE = b"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Seven servers</title>
+</head>
+<body>
+<h1>It works!</h1>
+<p>This page is from a web server you can read from end to end.
+How many clients can it serve at once?</p>
+</body>
+</html>
+"""
+
+
+def head(first: str, *fields: str, host: bool = True) -> bytes:
+    """A request head from its lines."""
+    lines = [first, *(["Host: test"] if host else []), *fields]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+
+
+def ask(shared: Running, data: bytes, to_head: bool = False) -> Answer:
+    """The one answer to data on a connection of its own."""
+    with shared.client(data) as client:
+        return client.answer(head=to_head)
+
+
+def closed_after(client: Client) -> bool:
+    """Does the server end the connection now? (It keeps it for 5 s.)"""
+    try:
+        return client.rest(2.5) == b""
+    except AssertionError:
+        return False
+
+
+@rule("page")
+def test_page(shared: Running) -> None:
+    answer = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=20)
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Content-Length"] == "249"
+    assert len(answer.content) == 249
+    assert answer.text.lower().startswith("<!doctype html>")
+
+
+@rule("same-page")
+def test_same_page(shared: Running) -> None:
+    assert len(PAGE) == 249
+    assert ask(shared, GET).body == PAGE
+
+
+@rule("work")
+def test_work(server: Server) -> None:
+    def seconds(*options: str) -> float:
+        with running(server, *options) as process:
+            process.assert_serves()
+            begin = time.perf_counter()
+            process.assert_serves()
+            return time.perf_counter() - begin
+
+    assert seconds("--delay", "0.4") >= 0.4
+    idle, busy = "0", "5000000"
+    quick = min(seconds("--delay", "0", "--compute", idle) for _ in "12")
+    long = seconds("--delay", "0", "--compute", busy)
+    assert long > 2 * quick, (long, quick)
+
+
+@rule("date")
+def test_date(shared: Running) -> None:
+    for data in (GET, head("GET /missing HTTP/1.1"), head("BREW / HTTP/1.1")):
+        date = parsedate_to_datetime(ask(shared, data).get("Date"))
+        off = abs((datetime.now(UTC) - date).total_seconds())
+        assert off < 5, f"{date} is {off} s off"
+
+
+@rule("head")
+def test_head(shared: Running) -> None:
+    get = ask(shared, GET_CLOSE)
+    data = GET_CLOSE.replace(b"GET", b"HEAD")
+    with shared.client(data) as client:
+        answer = client.answer(head=True)
+        assert client.rest() == b"", "HEAD has no body"
+
+    def without_date(fields: list[tuple[str, str]]) -> list[object]:
+        return [field for field in fields if field[0] != "Date"]
+
+    assert (answer.status, answer.body) == (200, b"")
+    assert without_date(answer.fields) == without_date(get.fields)
+    data = head("HEAD /missing HTTP/1.1", "Connection: close")
+    with shared.client(data) as client:
+        assert client.answer(head=True).status == 404
+        assert client.rest() == b""
+
+
+@rule("query")
+@pytest.mark.parametrize("query", ["?", "?a=1&b=%20", "?/x?y", "?../.."])
+def test_query(shared: Running, query: str) -> None:
+    answer = ask(shared, head(f"GET /{query} HTTP/1.1"))
+    assert (answer.status, answer.body) == (200, PAGE)
+
+
+@rule("not-found")
+@pytest.mark.parametrize("path", ["/missing", "/index.html", "/x/"])
+def test_not_found(shared: Running, path: str) -> None:
+    answer = ask(shared, head(f"GET {path} HTTP/1.1"))
+    assert answer.status == 404
+
+
+@rule("not-allowed")
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"]
+)
+def test_not_allowed(shared: Running, method: str) -> None:
+    for path in ("/", "/missing"):
+        answer = ask(shared, head(f"{method} {path} HTTP/1.1"))
+        assert answer.status == 405
+        assert answer.get("Allow") == "GET, HEAD"
+
+
+@rule("not-implemented")
+@pytest.mark.parametrize("method", ["BREW", "get", "G", "X-Y_Z!"])
+def test_not_implemented(shared: Running, method: str) -> None:
+    assert ask(shared, head(f"{method} / HTTP/1.1")).status == 501
+
+
+@rule("options")
+def test_options(shared: Running) -> None:
+    assert ask(shared, head("OPTIONS * HTTP/1.1")).status in (200, 405)
+
+
+@rule("errors")
+def test_errors(server: Server) -> None:
+    cases = {
+        404: head("GET /missing HTTP/1.1"),
+        405: head("POST / HTTP/1.1"),
+        501: head("BREW / HTTP/1.1"),
+    }
+    with running(server, "--delay", "3") as process:
+        for status, data in cases.items():
+            begin = time.monotonic()
+            answer = ask(process, data)
+            took = time.monotonic() - begin
+            assert answer.status == status
+            assert answer.get("Content-Type").startswith("text/html")
+            assert 0 < len(answer.body) < 1000
+            assert str(status).encode() in answer.body
+            assert took < 1.5, f"{took:.1f} s: errors do not wait"
+
+
+@rule("absolute-form")
+@pytest.mark.parametrize(
+    "target", ["http://test/", "http://test:80/?q", "HTTP://other"]
+)
+def test_absolute_form(shared: Running, target: str) -> None:
+    answer = ask(shared, head(f"GET {target} HTTP/1.1"))
+    assert (answer.status, answer.body) == (200, PAGE)
+    answer = ask(shared, head("GET http://test/missing HTTP/1.1"))
+    assert answer.status == 404
+
+
+@rule("percent")
+@pytest.mark.parametrize(
+    "path",
+    ["/%2F", "/%2f%2F", "/%2e%2e/", "/..%2fetc/passwd", "/%00", "/%zz"],
+)
+def test_percent(shared: Running, path: str) -> None:
+    answer = ask(shared, head(f"GET {path} HTTP/1.1"))
+    assert answer.status in (400, 404)
+    assert answer.body != PAGE
+
+
+@rule("keep-11")
+def test_keep_http11(shared: Running, server: Server) -> None:
+    keeps = server.lessons["keep_alive"] == YES
+    for fields in ([], ["Connection: keep-alive"], ["Connection: a, b"]):
+        for path in ("/", "/missing"):
+            data = head(f"GET {path} HTTP/1.1", *fields)
+            with shared.client(data) as client:
+                answer = client.answer()
+                assert answer.closes == (not keeps), (fields, answer)
+                if keeps:
+                    assert answer.version == "HTTP/1.1"
+                    again = client.ask(data)
+                    assert again.status == answer.status, again
+                else:
+                    assert closed_after(client)
+
+
+LISTS = ["close", "CLOSE", "Close, x", "keep-alive,close", "x ,\tcLoSe"]
+
+
+@rule("close-11")
+@pytest.mark.parametrize("value", LISTS)
+def test_close_http11(shared: Running, value: str) -> None:
+    data = head("GET / HTTP/1.1", f"Connection: {value}")
+    with shared.client(data) as client:
+        answer = client.answer()
+        assert (answer.status, answer.closes) == (200, True)
+        assert closed_after(client)
+
+
+@rule("close-11")
+def test_close_in_second_field(shared: Running) -> None:
+    data = head("GET / HTTP/1.1", "Connection: x", "connection: close")
+    with shared.client(data) as client:
+        assert client.answer().closes
+        assert closed_after(client)
+
+
+@rule("close-10")
+@pytest.mark.parametrize("fields", [[], ["Connection: x-keep-alive"]])
+def test_close_http10(shared: Running, fields: list[str]) -> None:
+    for host in (False, True):  # HTTP/1.0 needs no Host
+        data = head("GET / HTTP/1.0", *fields, host=host)
+        with shared.client(data) as client:
+            assert client.answer().status == 200
+            assert closed_after(client)
+
+
+@rule("keep-10")
+@pytest.mark.parametrize("value", ["keep-alive", "Keep-Alive", "x,KEEP-alive"])
+def test_keep_http10(shared: Running, server: Server, value: str) -> None:
+    data = head("GET / HTTP/1.0", f"Connection: {value}", host=False)
+    with shared.client(data) as client:
+        answer = client.answer()
+        assert answer.status == 200
+        if server.lessons["keep_alive"] == YES:
+            assert answer.get("Connection").lower() == "keep-alive", answer
+            assert client.ask(data).status == 200
+        else:
+            assert closed_after(client)
+
+
+# A conversation that ends: the requests, and the answers they get.
+CONVERSATION = [
+    (GET, 200),
+    (head("HEAD / HTTP/1.1"), 200),
+    (head("GET /missing HTTP/1.1"), 404),
+    (head("BREW / HTTP/1.1"), 501),
+    (head("HEAD /missing HTTP/1.1"), 404),
+    (GET, 200),
+    (head("POST / HTTP/1.1"), 405),
+    (GET_CLOSE, 200),
+]
+
+
+def conversations(server: Server) -> list[list[tuple[bytes, int]]]:
+    """What fits on one connection: where it is closed, one request."""
+    if server.lessons["keep_alive"] == YES:
+        return [CONVERSATION]
+    return [[step] for step in CONVERSATION]
+
+
+def assert_conversation(
+    client: Client, conversation: list[tuple[bytes, int]]
+) -> None:
+    """The answers, in order and complete, then the end."""
+    for data, status in conversation:
+        answer = client.answer(head=data.startswith(b"HEAD"))
+        assert answer.status == status, (data, answer)
+        if data.startswith(b"GET / "):
+            assert answer.body == PAGE
+    if conversation[-1][0] == GET_CLOSE:
+        assert client.rest() == b""
+
+
+@rule("pipelining")
+def test_pipelining(shared: Running, server: Server) -> None:
+    data = b"".join(step[0] for step in CONVERSATION)
+    keeps = server.lessons["keep_alive"] == YES
+    expected = CONVERSATION if keeps else [(GET, 200)]
+    with shared.client(data) as client:
+        assert_conversation(client, expected)
+        assert client.rest() == b"", "and not an answer more"
+
+
+@rule("pipelining")
+def test_long_pipeline(shared: Running, server: Server) -> None:
+    # More requests than one recv takes, cut at every place.
+    if server.lessons["keep_alive"] != YES:
+        pytest.skip("closes after the first answer")
+    missing = head("GET /missing HTTP/1.1", "X: " + "y" * 977)
+    data = missing * 150 + GET_CLOSE
+    with shared.client() as client:
+        client.send(data)
+        answers = read_answers(client.rest())
+    assert [a.status for a in answers] == [404] * 150 + [200]
+
+
+@rule("pipelining")
+def test_next_after_long_pipeline(shared: Running, server: Server) -> None:
+    # A server that stops reading for a while must not forget to go on.
+    if server.lessons["keep_alive"] != YES:
+        pytest.skip("closes after the first answer")
+    missing = head("GET /missing HTTP/1.1")
+    with shared.client(timeout=5) as client:
+        for number in (900, 1, 2000, 1, 901, 3):
+            client.send(missing * number)
+            time.sleep(0.003)  # it is at work when the rest comes
+            client.send(missing * number)
+            for _ in range(2 * number):
+                assert client.answer().status == 404
+
+
+@rule("bytewise")
+def test_one_byte_at_a_time(shared: Running, server: Server) -> None:
+    for conversation in conversations(server):
+        with shared.client() as client:
+            for number in b"".join(step[0] for step in conversation):
+                client.send(bytes([number]))
+            assert_conversation(client, conversation)
+
+
+@rule("pieces")
+def test_any_pieces(shared: Running, server: Server) -> None:
+    draw = random.Random(2026)
+    for _ in range(5):
+        for conversation in conversations(server):
+            data = b"".join(step[0] for step in conversation)
+            with shared.client() as client:
+                while data:
+                    size = draw.choice([1, 2, 3, 10, 30, 100])
+                    client.send(data[:size])
+                    data = data[size:]
+                    time.sleep(draw.choice([0, 0, 0.001, 0.003]))
+                assert_conversation(client, conversation)
+
+
+@rule("empty-line")
+def test_empty_line(shared: Running, server: Server) -> None:
+    with shared.client(b"\r\n" + GET) as client:
+        assert client.answer().status == 200
+        if server.lessons["keep_alive"] == YES:
+            assert client.ask(b"\r\n" + GET).status == 200
+    with shared.client() as client:
+        for piece in (b"\r", b"\n", GET[:5], GET[5:]):
+            client.send(piece)
+            time.sleep(0.01)
+        assert client.answer().status == 200
+
+
+@rule("half-close")
+def test_half_close(shared: Running, server: Server) -> None:
+    for conversation in conversations(server):
+        with shared.client() as client:
+            client.send(b"".join(step[0] for step in conversation))
+            client.half_close()
+            assert_conversation(client, conversation)
+    with shared.client(GET) as client:  # the connection could be kept
+        client.half_close()
+        assert client.answer().status == 200
+        assert closed_after(client)
+
+
+@rule("half-close")
+def test_half_close_during_work(server: Server) -> None:
+    with (
+        running(server, "--delay", "0.5") as process,
+        process.client(GET) as client,
+    ):
+        time.sleep(0.2)
+        client.half_close()
+        assert client.answer().status == 200
+        assert client.rest() == b""

@@ -1,0 +1,365 @@
+"""Faults: resets, nonsense, no descriptors left, a worker killed."""
+
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from tests.client import (
+    GET,
+    GET_CLOSE,
+    HOST,
+    Client,
+    NoAnswer,
+    read_answers,
+    transcript,
+)
+from tests.marks import rule, slow
+from tests.process import Running, eventually, running, started
+from tools.servers import YES, Server
+
+HEAD = GET.replace(b"GET", b"HEAD")
+MISSING = GET.replace(b"/ ", b"/missing ")
+UNKNOWN = GET.replace(b"GET", b"BREW")
+
+
+def leave_silent(client: Client) -> None:
+    client.reset()
+
+
+def leave_in_head(client: Client) -> None:
+    client.send(GET[:20])
+    client.reset()
+
+
+def leave_at_once(client: Client) -> None:
+    client.send(GET)
+    client.reset()
+
+
+def leave_during_work(client: Client) -> None:
+    client.send(GET)
+    time.sleep(0.03)
+    client.reset()
+
+
+def leave_with_more_to_come(client: Client) -> None:
+    client.send(GET + GET + MISSING + GET[:9])
+    time.sleep(0.02)
+    client.reset()
+
+
+def leave_during_answer(client: Client) -> None:
+    client.send(GET)
+    client.socket.recv(10)
+    client.reset()
+
+
+def leave_after_answer(client: Client) -> None:
+    client.ask(GET)
+    client.reset()
+
+
+def leave_after_half_close(client: Client) -> None:
+    client.send(GET)
+    client.half_close()
+    time.sleep(0.02)
+    client.reset()
+
+
+def leave_after_refusal(client: Client) -> None:
+    client.ask(UNKNOWN)
+    client.reset()
+
+
+def leave_refused(client: Client) -> None:
+    client.send(b"GET /" + b"x" * 100_000)
+    client.reset()
+
+
+def close_at_once(client: Client) -> None:
+    client.send(GET)
+    client.close()
+
+
+MOMENTS: list[Callable[[Client], None]] = [
+    leave_silent,
+    leave_in_head,
+    leave_at_once,
+    leave_during_work,
+    leave_with_more_to_come,
+    leave_during_answer,
+    leave_after_answer,
+    leave_after_half_close,
+    leave_after_refusal,
+    leave_refused,
+    close_at_once,
+]
+
+
+@rule("reset")
+def test_resets(server: Server) -> None:
+    # running() looks at stderr in the end: no traceback.
+    with running(server, "--delay", "0.05") as process:
+        before = process.warm_up()
+        for _ in range(4):
+            for leave in MOMENTS:
+                leave(process.client())
+            process.assert_serves()
+        process.assert_at_rest(before)
+
+
+@rule("reset")
+def test_resets_of_a_crowd(server: Server) -> None:
+    # Others' connections go on while a crowd vanishes around them.
+    with running(server, "--delay", "0.05") as process:
+        before = process.warm_up()
+        steady = process.client()
+        keeps = server.lessons["keep_alive"] == YES
+        if keeps:
+            steady.ask(GET)
+        crowd = [process.client(GET) for _ in range(20)]
+        if keeps:
+            steady.send(GET)
+        time.sleep(0.03)
+        for client in crowd:
+            client.reset()
+        if keeps:
+            assert steady.answer().status == 200
+        steady.close()
+        process.assert_serves()
+        process.assert_at_rest(before)
+
+
+@slow
+@rule("no-descriptors")
+def test_no_descriptors_left(server: Server) -> None:
+    limit, crowd = 48, 150
+    with running(server, descriptors=limit) as process:
+        process.assert_serves()
+        clients = [connecting(process.port) for _ in range(crowd)]
+        # Quickly full, where connections are taken at all.
+        eventually(lambda: busiest(process) >= limit, 1)
+        spent = process.cpu()
+        time.sleep(2)
+        spent = process.cpu() - spent
+        assert spent < 0.6, f"{spent:.1f} CPU seconds in 2 s: a busy loop"
+        for client in clients[: crowd // 2]:
+            client.close()
+        for client in clients[crowd // 2:]:
+            client.close()
+        process.assert_serves(5)
+        process.assert_serves(5)
+
+
+def busiest(process: Running) -> int:
+    """The descriptors of the process that has most of them."""
+    return max(each.num_fds() for each in process.processes())
+
+
+def connecting(port: int) -> socket.socket:
+    """A silent connection, which the kernel may complete when it can."""
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex(("127.0.0.1", port))
+    return client
+
+
+GOOD = [
+    GET,
+    GET_CLOSE,
+    HEAD,
+    MISSING,
+    UNKNOWN,
+    b"GET / HTTP/1.0\r\n\r\n",
+    b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + GET_CLOSE,
+    b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nabcde",
+    b"PUT / HTTP/1.1\r\n" + HOST
+    + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET http://test/ HTTP/1.1\r\n" + HOST + b"Accept: */*\r\n\r\n",
+    b"GET /?q=%20 HTTP/1.1\r\n" + HOST + b"Connection: Close, x\r\n\r\n",
+    GET + MISSING + HEAD + GET_CLOSE,
+]
+PIECES = [
+    b"\r\n", b"\r", b"\n", b"\0", b" ", b":", b"\xff", b"GET / HTTP/1.1\r\n",
+    b"HTTP/1.1", b"HTTP/9.9", b"Host: b\r\n", b"Content-Length: 7\r\n",
+    b"Content-Length: -1\r\n", b"Transfer-Encoding: chunked\r\n",
+    b"Connection: close\r\n", b"Expect: 100-continue\r\n", b"X" * 9000,
+    b"a: b\r\n" * 120, b"%00", b"../", b"\t", b"\r\n\r\n", b"*", b"?#",
+]
+
+
+def damaged(draw: random.Random) -> bytes:
+    """A request that is random, mutated or truncated."""
+    data = bytearray(draw.choice(GOOD))
+    kind = draw.random()
+    if kind < 0.1:
+        return draw.randbytes(draw.randrange(300))
+    if kind < 0.25:
+        return bytes(data[: draw.randrange(len(data))])
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        at = draw.randrange(len(data) + 1)
+        change = draw.random()
+        if change < 0.3:
+            data[at:at + 1] = bytes([draw.randrange(256)])
+        elif change < 0.5:
+            del data[at:at + draw.choice([1, 2, 10])]
+        elif change < 0.9:
+            data[at:at] = draw.choice(PIECES)
+        else:
+            end = at + draw.randrange(40)
+            data[at:at] = data[at:end]
+    return bytes(data)
+
+
+@slow
+@rule("nonsense")
+def test_nonsense(server: Server) -> None:
+    draw = random.Random(f"nonsense {server.step}")
+    at_once = 40
+    with running(server, "--delay", "0") as process:
+        before = process.warm_up()
+        answered = closed = 0
+        for _ in range(10_000 // at_once):
+            transcript.clear()
+            clients = []
+            for _ in range(at_once):
+                client = process.client(damaged(draw))
+                client.half_close()
+                clients.append(client)
+            for client in clients:
+                answers = read_answers(client.rest())
+                answered += bool(answers)
+                closed += not answers
+                client.reset()  # leaves no TIME_WAIT behind
+        assert answered + closed == 10_000
+        assert answered > 5_000, "most are complete enough to be refused"
+        process.assert_serves()
+        process.assert_at_rest(before)
+
+
+KINDS = [(GET, 200), (HEAD, 200), (MISSING, 404), (UNKNOWN, 501)]
+
+
+def talk(process: Running, seed: int) -> int:
+    """One client's own random sequence; how many answers it checked."""
+    draw = random.Random(seed)
+    checked = 0
+    client = None
+    for _ in range(draw.randrange(6, 12)):
+        if client is None:
+            client = process.client()
+        keeps = process.server.lessons["keep_alive"] == YES
+        batch = draw.choices(KINDS, k=draw.randrange(1, 6) if keeps else 1)
+        data = b"".join(request for request, _ in batch)
+        if draw.random() < 0.3:
+            cut = draw.randrange(len(data))
+            client.send(data[:cut])
+            time.sleep(draw.random() / 100)
+            data = data[cut:]
+        client.send(data)
+        for request, status in batch:
+            answer = client.answer(head=request == HEAD)
+            assert answer.status == status, (seed, request, answer)
+            assert (len(answer.body) == 249) == (request == GET), answer
+            checked += 1
+        if not keeps or draw.random() < 0.2:
+            assert client.taken == len(client.received), client.received
+            client.close()
+            client = None
+    if client:
+        client.half_close()
+        assert client.rest() == b"", "more answers than requests"
+        client.close()
+    return checked
+
+
+@rule("never-mixed")
+def test_answers_never_mix(server: Server) -> None:
+    with running(server, "--delay", "0.005") as process:
+        before = process.warm_up()
+        with ThreadPoolExecutor(30) as pool:
+            done = [pool.submit(talk, process, seed) for seed in range(60)]
+            assert sum(each.result() for each in done) > 300
+        process.assert_at_rest(before)
+
+
+def workers(process: Running) -> list[psutil.Process]:
+    """The processes that serve, in 07."""
+    found = process.tree.children()
+    if not found:
+        pytest.skip("its workers are threads (no GIL)")
+    return [each for each in found if "resource_tracker" not in
+            " ".join(each.cmdline())]
+
+
+@rule("worker-killed", steps=range(7, 8))
+def test_worker_killed(server: Server) -> None:
+    with running(server, "--workers", "3") as process:
+        process.assert_serves()
+        before = workers(process)
+        assert len(before) == 3, before
+        victim = before[0]
+        victim.kill()
+        # Nobody who comes meanwhile is turned away by the others, and
+        # what had been waiting for the dead worker is lost at most.
+        answered = 0
+        for _ in range(20):
+            try:
+                process.assert_serves(5)
+                answered += 1
+            except (NoAnswer, OSError):
+                continue
+        assert answered >= 10, f"{answered} of 20 were answered"
+
+        def replaced() -> bool:
+            now = workers(process)
+            return len(now) == 3 and victim.pid not in [w.pid for w in now]
+
+        assert eventually(replaced, 3), workers(process)
+        others = {w.pid for w in workers(process)} - {victim.pid}
+        assert {w.pid for w in before[1:]} <= others, "the others stay"
+        assert eventually(lambda: all_serve(process), 5)
+
+
+def all_serve(process: Running) -> bool:
+    """Twenty new clients in a row are answered."""
+    try:
+        for _ in range(20):
+            process.assert_serves(3)
+    except (NoAnswer, OSError):
+        return False
+    return True
+
+
+@rule("parent-killed", steps=range(7, 8))
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
+def test_parent_killed(server: Server) -> None:
+    with started(server, "--workers", "3") as process:
+        process.assert_serves()
+        orphans = workers(process)
+        process.signal(signal.SIGKILL)
+        process.process.wait()
+        try:
+            assert eventually(
+                lambda: not any(alive(each) for each in orphans), 5
+            ), f"still there: {orphans}"
+        finally:
+            for each in orphans:
+                if alive(each):
+                    each.kill()
+
+
+def alive(process: psutil.Process) -> bool:
+    """Does it still run? A zombie does not."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

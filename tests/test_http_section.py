@@ -1,0 +1,185 @@
+"""The HTTP section of every file: bytes in, a request or an error out."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.client import GET, GET_CLOSE, read_answer
+from tests.test_faults import GOOD, PIECES
+from tests.test_refusing import WRONG, long_head, long_line, many_fields
+from tools.servers import SERVERS
+
+
+def load(name: str) -> ModuleType:
+    """Import a server's file, which nothing but these tests does."""
+    (each,) = [s for s in SERVERS if s.name == name]
+    module_name = "server_" + name.replace("-", "_")
+    spec = importlib.util.spec_from_file_location(module_name, each.path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    sys.path.insert(0, str(each.path.parent))  # 07 has its own modules
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(each.path.parent))
+    return module
+
+
+NAMES = [each.name for each in SERVERS if each.step > 1]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def http(request: pytest.FixtureRequest) -> ModuleType:
+    return load(request.param)
+
+
+# Hypothesis finds the same examples every time: stable, and a failure
+# can be repeated.
+checked = settings(deadline=None, derandomize=True, max_examples=100)
+
+streams = st.lists(
+    st.sampled_from(GOOD + PIECES) | st.binary(max_size=12), max_size=7
+).map(b"".join)
+cuts = st.lists(st.integers(0, 600), max_size=12)
+
+
+def outcome(http: ModuleType, pieces: list[bytes]) -> list[object]:
+    """What a server makes of these pieces, as in its own loop."""
+    found: list[object] = []
+    received = b""
+    for piece in pieces:
+        received += piece
+        while True:
+            try:
+                request = http.parse(received)
+            except http.BadRequest as error:
+                return [*found, (error.status, error.reason)]
+            if request is None:
+                break
+            found.append(request)
+            received = received[request.size:]
+            if not request.keep_alive:
+                return found
+    return found
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """Data in pieces, cut at these places (and their multiples)."""
+    marks = sorted({p * 37 % (len(data) + 1) for p in places})
+    ends = [*marks, len(data)]
+    return [data[a:b] for a, b in zip([0, *marks], ends, strict=True)]
+
+
+@checked
+@given(data=streams, places=cuts)
+@example(data=long_line(8192), places=[1])
+@example(data=long_line(8193), places=[1])
+@example(data=long_head(16384), places=[1])
+@example(data=long_head(16385), places=[1])
+@example(data=many_fields(101), places=[1])
+@example(data=b"\r\n" + long_head(16383), places=[1])
+def test_pieces_do_not_matter(
+    http: ModuleType, data: bytes, places: list[int]
+) -> None:
+    whole = outcome(http, [data])
+    assert outcome(http, cut(data, places)) == whole
+    if len(data) < 1000:
+        single = [data[i:i + 1] for i in range(len(data))]
+        assert outcome(http, single) == whole
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_pieces_of_the_wrong(http: ModuleType, number: int) -> None:
+    _, data, status = WRONG[number]
+    whole = outcome(http, [data])
+    assert [status] == [error[0] for error in whole]  # type: ignore[index]
+    single = [data[i:i + 1] for i in range(len(data))]
+    assert outcome(http, single) == whole
+
+
+@checked
+@given(data=st.binary(max_size=400) | streams)
+def test_nothing_else_is_raised(http: ModuleType, data: bytes) -> None:
+    try:
+        request = http.parse(data)
+    except http.BadRequest as error:
+        assert error.status in (400, 414, 431, 505)
+        answer = read_answer(http.refuse(error))
+        assert answer and answer.closes and answer.status == error.status
+        return
+    if request is not None:
+        assert 0 < request.size <= len(data)
+        assert request.minor in range(10)
+        assert request.status in (200, 404, 405, 501)
+        assert http.parse(data[:request.size]) == request
+        assert http.parse(bytearray(data)) == request
+
+
+@checked
+@given(data=streams)
+def test_error_is_final(http: ModuleType, data: bytes) -> None:
+    """Once refused, no further bytes could have made it good."""
+    try:
+        http.parse(data)
+    except http.BadRequest:
+        for more in (b"\r\n\r\n", GET, b"\n", b" ", b"a: b\r\n\r\n"):
+            with pytest.raises(http.BadRequest):
+                http.parse(data + more)
+
+
+@checked
+@given(
+    method=st.sampled_from([b"GET", b"HEAD", b"POST", b"BREW"]),
+    target=st.sampled_from([b"/", b"/?q", b"/missing", b"http://a/"]),
+    minor=st.integers(0, 9),
+    tokens=st.lists(
+        st.sampled_from(["close", "keep-alive", "x", "CLOSE", "Keep-Alive"]),
+        max_size=3,
+    ),
+    length=st.none() | st.integers(0, 10**30),
+)
+def test_good_requests(
+    http: ModuleType, method: bytes, target: bytes, minor: int,
+    tokens: list[str], length: int | None,
+) -> None:
+    data = b"%b %b HTTP/1.%d\r\nhost:a\r\n" % (method, target, minor)
+    if tokens:
+        data += f"Connection: {', '.join(tokens)}\r\n".encode()
+    if length is not None:
+        data += b"Content-Length: %d\r\n" % length
+    data += b"\r\n"
+    request = http.parse(data + b"more")
+    words = {token.lower() for token in tokens}
+    keeps = "keep-alive" in words if minor == 0 else True
+    assert request == http.Request(
+        method=method, target=target, minor=minor,
+        status=expected_status(method, target),
+        keep_alive=keeps and "close" not in words and not length,
+        size=len(data),
+    )
+    for keep in (True, False):
+        answer = read_answer(http.respond(request, keep), method == b"HEAD")
+        assert answer and answer.status == request.status
+        assert answer.closes == (not keep)
+        said = answer.get("Connection") == "keep-alive"
+        assert said == (keep and minor == 0)
+
+
+def expected_status(method: bytes, target: bytes) -> int:
+    if method == b"BREW":
+        return 501
+    if method == b"POST":
+        return 405
+    return 404 if target == b"/missing" else 200
+
+
+def test_incomplete_is_none(http: ModuleType) -> None:
+    for data in (GET, GET_CLOSE):
+        for size in range(len(data)):
+            assert http.parse(data[:size]) is None
+        assert http.parse(data) is not None

@@ -1,0 +1,39 @@
+"""The rules and the tests belong together."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.rules import RULES
+from tools.servers import LESSONS, SERVERS, Server
+
+SOURCES = "\n".join(
+    path.read_text() for path in Path(__file__).parent.glob("test_*.py")
+)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_has_a_test(name: str) -> None:
+    table = rf'^    (\(|\(\n        )"{name}", ?'  # a row of cases
+    direct = rf'^@rule\("{name}"'
+    assert re.search(f"{direct}|{table}", SOURCES, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_lesson_has_a_test(name: str) -> None:
+    assert f'@lesson("{name}")' in SOURCES
+
+
+@pytest.mark.parametrize("each", SERVERS, ids=lambda each: each.name)
+def test_exemptions_are_rules_with_reasons(each: Server) -> None:
+    for name, reason in each.exempt:
+        assert name in RULES, f"{each.name} is exempt from no rule: {name}"
+        assert len(reason) > 10, f"{name}: {reason!r}"
+    assert len(each.exempt) == len(each.exemptions), "named twice"
+
+
+def test_rules_have_text_and_place() -> None:
+    for name, each in RULES.items():
+        assert re.fullmatch("[a-z0-9-]+", name)
+        assert each.text and each.where, name

@@ -1,0 +1,268 @@
+"""Running: the command line, the ready line, the signals."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.client import GET, GET_CLOSE, Client, NoAnswer
+from tests.marks import rule, slow
+from tests.process import (
+    Running,
+    eventually,
+    running,
+    started,
+)
+from tools.servers import Server
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+def run(server: Server, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a server that is expected to end by itself."""
+    command = [sys.executable, str(server.path), *options]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=20, check=False
+    )
+
+
+def assert_one_sentence(text: str) -> None:
+    assert "Traceback" not in text
+    assert text.count("\n") == 1 and text.endswith("\n"), text
+    assert len(text) > 15, text
+
+
+@rule("help")
+def test_help(server: Server) -> None:
+    done = run(server, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = {
+        "--host": "127.0.0.1",
+        "--port": "8000",
+        "--delay": "seconds.*0.1",
+        "--compute": "(steps|iterations).*0",
+    }
+    if server.workers:
+        expected["--workers"] = "thread|process"
+    # Each option begins a line of its own, its text may go on below.
+    listed = done.stdout.rpartition("\noptions:")[2]
+    parts = re.split(r"\n +(?=--?[a-z])", listed)
+    for option, pattern in expected.items():
+        texts = [" ".join(p.split()) for p in parts if p.startswith(option)]
+        assert len(texts) == 1, (option, done.stdout)
+        assert re.search(pattern, texts[0]), (option, texts)
+
+
+@rule("usage")
+def test_usage(server: Server) -> None:
+    nonsense = [
+        ("--port", "banana"),
+        ("--port", "65536"),
+        ("--port", "-1"),
+        ("--delay", "-0.1"),
+        ("--delay", "nan"),
+        ("--delay", "soon"),
+        ("--compute", "-1"),
+        ("--compute", "1.5"),
+        ("--no-such-option",),
+    ]
+    if server.workers:
+        nonsense += [("--workers", "0"), ("--workers", "x")]
+    for options in nonsense:
+        done = run(server, *options)
+        assert (options, done.returncode, done.stdout) == (options, 2, "")
+        assert_one_sentence(done.stderr)
+
+
+@rule("port-in-use")
+def test_port_in_use(server: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run(server, "--port", str(port))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert_one_sentence(done.stderr)
+        assert str(port) in done.stderr
+    # Also when a server of the same kind has it: SO_REUSEPORT must not
+    # let two servers share one port by accident.
+    with running(server) as process:
+        done = run(server, "--port", str(process.port))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert_one_sentence(done.stderr)
+        process.assert_serves()
+
+
+@rule("port-in-use")
+def test_address_not_ours(server: Server) -> None:
+    # 192.0.2.0/24 is for documentation: no machine has it.
+    done = run(server, "--host", "192.0.2.1", "--port", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert_one_sentence(done.stderr)
+
+
+@rule("ready-line")
+def test_ready_line(server: Server) -> None:
+    # running() waits for the line on a pipe, where only a flush gets it
+    # through, and takes the port from it: at that moment, connecting
+    # must work.
+    with running(server) as process:
+        assert process.port > 0
+        process.assert_serves()
+    assert "Serving" not in process.output, "it is printed once"
+
+
+@rule("ready-line")
+def test_port_given(server: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with running(server, "--port", str(port)) as process:
+        assert process.port == port
+
+
+@rule("only-local")
+def test_only_local(server: Server) -> None:
+    with running(server) as process:
+        listening = [
+            c.laddr.ip
+            for p in process.processes()
+            for c in p.net_connections(kind="tcp")
+            if c.status == "LISTEN"
+        ]
+        assert set(listening) == {"127.0.0.1"}, listening
+
+
+@rule("stop")
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("before", [0, 3], ids=["unused", "used"])
+def test_stop(server: Server, number: int, before: int) -> None:
+    with started(server) as process:
+        for _ in range(before):
+            process.assert_serves()
+        process.signal(number)
+        assert process.wait(3) == 0
+        assert process.complaints() == ""
+
+
+@rule("stop-open")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_stop_with_open_connections(server: Server, number: int) -> None:
+    with started(server) as process:
+        rest = process.descriptors()
+        clients = [process.client(), process.client(b"GET / HT")]
+        if server.lessons["keep_alive"] == "yes":
+            clients.append(process.client(GET))
+            clients[-1].answer()
+        assert eventually(lambda: process.descriptors() > rest)
+        process.signal(number)
+        assert process.wait(3) == 0
+        assert process.complaints() == ""
+        for client in clients:
+            client.close()
+
+
+@rule("stop-finishes")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_stop_lets_requests_finish(server: Server, number: int) -> None:
+    with started(server, "--delay", "1.5") as process:
+        client = request_under_way(process, GET)
+        process.signal(number)
+        answer = client.answer()
+        assert (answer.status, len(answer.body)) == (200, 249), answer
+        client.rest(3)
+        assert process.wait(3) == 0
+        assert process.complaints() == ""
+
+
+def request_under_way(process: Running, data: bytes) -> Client:
+    """A client whose request the server has begun to work on."""
+    rest = process.descriptors()
+    client = process.client(data)
+    assert eventually(lambda: process.descriptors() > rest)
+    time.sleep(0.3)  # its bytes are there already, now they are read
+    return client
+
+
+@rule("stop-refuses")
+def test_stop_refuses_new_clients(server: Server) -> None:
+    with started(server, "--delay", "2.5") as process:
+        client = request_under_way(process, GET_CLOSE)
+        process.signal(signal.SIGTERM)
+        time.sleep(1)  # a loop may look for it every half second only
+        try:
+            with process.client(GET_CLOSE) as late:
+                data = late.rest()
+        except (OSError, NoAnswer):
+            data = b""
+        assert data == b""
+        assert client.answer().status == 200
+        assert process.wait(3) == 0
+
+
+@slow
+@rule("stop-late")
+def test_stop_cuts_long_requests(server: Server) -> None:
+    with started(server, "--delay", "30") as process:
+        client = request_under_way(process, GET)
+        asked = time.monotonic()
+        process.signal(signal.SIGTERM)
+        assert process.wait(12) == 0
+        took = time.monotonic() - asked
+        assert 4.5 < took < 8, f"it took {took:.1f} s, 5 were expected"
+        assert process.complaints() == ""
+        client.close()
+
+
+@rule("stop-twice")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_second_signal(server: Server, number: int) -> None:
+    with started(server, "--delay", "30") as process:
+        client = request_under_way(process, GET)
+        process.signal(number)
+        time.sleep(0.5)  # else the two could become one
+        asked = time.monotonic()
+        process.signal(number)
+        process.wait(10)
+        took = time.monotonic() - asked
+        assert took < 3, f"it took {took:.1f} s after the second signal"
+        assert process.complaints() == ""
+        client.close()
+
+
+@rule("closing-line")
+def test_closing_line(server: Server) -> None:
+    with running(server, "--compute", "3000000") as process:
+        for _ in range(3):
+            process.assert_serves()
+        with process.client(b"nonsense\r\n\r\n") as client:
+            client.rest()
+        spent = process.cpu()
+    lines = process.output.splitlines()
+    assert len(lines) == 1, process.output
+    match = re.fullmatch(
+        r"Answered (\d+) requests on (\d+) connections; CPU ([0-9.]+) s "
+        r"user, ([0-9.]+) s system; peak memory ([0-9.]+) MiB",
+        lines[0],
+    )
+    assert match, lines[0]
+    assert (match[1], match[2]) == ("4", "4"), lines[0]
+    said = float(match[3]) + float(match[4])
+    assert 0.8 * spent <= said <= 1.2 * spent + 0.2, (said, spent)
+    assert 3 < float(match[5]) < 200, lines[0]
+
+
+@rule("restart")
+def test_restart(server: Server) -> None:
+    # The server closes first, so its side of the connections remains in
+    # TIME_WAIT, which keeps the port without SO_REUSEADDR.
+    with running(server) as process:
+        for _ in range(5):
+            process.assert_serves()
+        port = process.port
+    for _ in range(2):
+        with running(server, "--port", str(port)) as process:
+            process.assert_serves()
+            waiting = process.client(b"GET")
+        waiting.close()
