@@ -130,11 +130,8 @@ class Loop:
         while True:
             try:
                 sock, _ = self.listener.accept()
-            except (
-                BlockingIOError,
-                ConnectionError,
-            ):  # nobody, or gone
-                return
+            except (BlockingIOError, ConnectionError):
+                return  # nobody is there, or has left again
             except OSError:  # out of descriptors: look_around goes on
                 self.pause_accepting()
                 return

@@ -6,6 +6,7 @@ its step says is a failure too. "Up to the pool" has two sides.
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import statistics
@@ -20,7 +21,7 @@ import pytest
 from tests.client import GET, GET_CLOSE, Client, NoAnswer
 from tests.marks import lesson
 from tests.process import Running, eventually, running, started
-from tools.servers import Server
+from tools.servers import YES, Server
 
 WORKERS = 4  # threads where there is a pool
 
@@ -117,7 +118,8 @@ def test_computing_uses_every_core(server: Server, side: str) -> None:
     # that other work on this machine slows down both. With more workers
     # than cores, a busy machine still gives them more than one core.
     workers = ["--workers", str(AT_ONCE)] if server.workers else []
-    options = ("--delay", "0", "--compute", str(steps_of_80_ms()), *workers)
+    steps = steps_of_80_ms()
+    options = ("--delay", "0", "--compute", str(steps), *workers)
     with running(server, *options) as process:
         process.assert_serves()
         ratios: list[float] = []
@@ -128,6 +130,9 @@ def test_computing_uses_every_core(server: Server, side: str) -> None:
             ratio = statistics.median(ratios)
             if len(ratios) > 2 and not 0.7 < ratio < 0.9:
                 break
+    promised = server.lessons["cores"] == YES
+    if promised and ratio >= 0.8 and not second_core(steps):
+        pytest.skip("other work keeps all cores busy")
     assert ratio < 0.8, (
         f"{AT_ONCE} requests at once took {ratio:.2f} times as long as one "
         f"after the other (the median of {ratios})"
@@ -156,6 +161,26 @@ def seconds_at_once(process: Running) -> float:
     for client in clients:
         client.answer()
         client.close()
+    return time.perf_counter() - begin
+
+
+def second_core(steps: int) -> bool:
+    """Do processes that only compute get more than one core now?
+
+    All in one session, as the workers of a server are: Linux deals out a
+    busy machine by session (man 7 sched, autogroup).
+    """
+    code = f"for _ in range({steps}): pass"
+    one = shlex.join([sys.executable, "-c", code])
+    turns = seconds_of("; ".join([one] * AT_ONCE))
+    at_once = seconds_of(" & ".join([one] * AT_ONCE) + " & wait")
+    return at_once / turns < 0.8
+
+
+def seconds_of(script: str) -> float:
+    """How long a shell script takes, in a session of its own."""
+    begin = time.perf_counter()
+    subprocess.run(["sh", "-c", script], check=True, start_new_session=True)
     return time.perf_counter() - begin
 
 

@@ -64,7 +64,8 @@ class Run:
         """A figure by name, derived ones included; None: not measured.
 
         Names: any number field above; ``p50`` and the other keys of
-        latency_ms; ``cpu_ms`` (CPU milliseconds per request);
+        latency_ms; ``cpu_ms`` (CPU milliseconds per request); ``cores``
+        (CPU seconds per second: how many cores the server kept busy);
         ``calls_per_request``. Raises KeyError for an unknown name.
         """
         if name in LATENCIES:
@@ -74,6 +75,10 @@ class Run:
                 return None
             cpu = self.cpu_user + (self.cpu_system or 0.0)
             return 1000 * cpu / self.requests
+        if name == "cores":
+            if self.cpu_user is None or not self.seconds:
+                return None
+            return (self.cpu_user + (self.cpu_system or 0.0)) / self.seconds
         if name == "calls_per_request":
             if not self.system_calls or not self.requests:
                 return None

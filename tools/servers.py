@@ -19,7 +19,7 @@ LESSONS = {
     "threads": "threads stay the same from 1 to 200 clients",
     "keep_alive": "keeps connections open (keep-alive)",
     "cores": "computing uses every core",
-    "batching": "system calls per request fall as load grows",
+    "batching": "system calls per request fall below one as load grows",
 }
 
 

@@ -1,5 +1,5 @@
-# Sourced by bench.sh, test.sh and learn.sh: makes .venv with the pinned
-# dependencies if it is missing or stale, and puts it first in PATH.
+# Sourced by bench.sh and test.sh: makes .venv with the pinned dependencies
+# if it is missing or stale, and puts it first in PATH.
 # The second start costs nothing.
 
 find_python() {

@@ -30,6 +30,16 @@ def milliseconds(value: float) -> str:
     return f"{value:,.{digits}f} ms"
 
 
+def latency(value: float) -> str:
+    """A time that ab measured; it knows whole milliseconds only."""
+    return "under 1 ms" if value < 1 else f"{value:,.0f} ms"
+
+
+def cores(value: float) -> str:
+    """CPU seconds per second."""
+    return f"{value:.2f}"
+
+
 def megabytes(value: float) -> str:
     """A size in memory."""
     size = value / 1e6
@@ -63,6 +73,7 @@ FIGURES = {
     "cpu_ms": Figure(
         "CPU per request", milliseconds, "CPU milliseconds per request"
     ),
+    "cores": Figure("Cores busy", cores, "CPU seconds per second"),
     "peak_memory": Figure("Peak memory", megabytes, "megabytes at most"),
     "threads": Figure("Threads", count, "threads at most, all processes"),
     "requests": Figure("Requests", count, "complete answers"),
@@ -74,7 +85,7 @@ FIGURES = {
         "System calls per request", rate, "system calls per request"
     ),
     **{
-        name: Figure(label, milliseconds, f"{label}, milliseconds")
+        name: Figure(label, latency, f"{label}, milliseconds")
         for name, label in {
             "min": "Fastest", "mean": "Mean", "p50": "p50", "p66": "p66",
             "p75": "p75", "p80": "p80", "p90": "p90", "p95": "p95",
