@@ -340,13 +340,14 @@ def trouble(run: Run) -> str:
     worst = run.latency_ms.get("max", 0.0)
     if run.error is not None:
         return run.error
+    # Before failures: ab counts what its -t cuts short as one.
+    if worst > plan.PATIENCE_MS:
+        return f"a client waited {worst / 1000:.1f} s for its answer"
     if run.failed:
         all_of = run.requests + run.failed
         return f"{run.failed} of {all_of} requests failed"
     if run.non_2xx:
         return f"{run.non_2xx} of {run.requests} answers were errors"
-    if worst > plan.PATIENCE_MS:
-        return f"a client waited {worst / 1000:.1f} s for its answer"
     if run.requests < clients:
         return (
             f"{clients - run.requests} of {clients} clients had no answer "
