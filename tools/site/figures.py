@@ -26,7 +26,7 @@ def count(value: float) -> str:
 
 def milliseconds(value: float) -> str:
     """A time in ms with two or three digits that mean something."""
-    digits = 2 if value < 10 else 0
+    digits = 3 if value < 0.1 else 2 if value < 10 else 0
     return f"{value:,.{digits}f} ms"
 
 
