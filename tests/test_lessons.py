@@ -4,6 +4,7 @@ Each "no" is expected to fail, strictly: a server that can do more than
 its step says is a failure too. "Up to the pool" has two sides.
 """
 
+import contextlib
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.client import GET, GET_CLOSE, Client, NoAnswer
@@ -130,9 +132,10 @@ def test_computing_uses_every_core(server: Server, side: str) -> None:
             ratio = statistics.median(ratios)
             if len(ratios) > 2 and not 0.7 < ratio < 0.9:
                 break
-    promised = server.lessons["cores"] == YES
-    if promised and ratio >= 0.8 and not second_core(steps):
-        pytest.skip("other work keeps all cores busy")
+        promised = server.lessons["cores"] == YES
+        if promised and ratio >= 0.8 and not second_core(steps):
+            # Other work leaves nobody a second core: does it want one?
+            ratio = 1 / cores_wanted(process)
     assert ratio < 0.8, (
         f"{AT_ONCE} requests at once took {ratio:.2f} times as long as one "
         f"after the other (the median of {ratios})"
@@ -162,6 +165,25 @@ def seconds_at_once(process: Running) -> float:
         client.answer()
         client.close()
     return time.perf_counter() - begin
+
+
+def cores_wanted(process: Running) -> int:
+    """How many of the server's processes compute at the same moment.
+
+    The upper quartile over the time of a burst of requests: at its
+    beginning and end fewer have something to do.
+    """
+    clients = [process.client(GET_CLOSE) for _ in range(AT_ONCE)]
+    seen: list[int] = []
+    while not all(client.received for client in clients):
+        states = [each.status() for each in process.processes()]
+        seen.append(states.count(psutil.STATUS_RUNNING))
+        for client in clients:
+            with contextlib.suppress(NoAnswer):
+                client.receive(0.001)
+    for client in clients:
+        client.close()
+    return max(sorted(seen)[3 * len(seen) // 4], 1)
 
 
 def second_core(steps: int) -> bool:
