@@ -412,13 +412,25 @@ def closing_line() -> str:
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     user = own.ru_utime + children.ru_utime
     system = own.ru_stime + children.ru_stime
-    peak = max(own.ru_maxrss, children.ru_maxrss)  # KiB, macOS: bytes
-    mebibytes = peak / (2**20 if sys.platform == "darwin" else 2**10)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    peak = max(own_peak() or own.ru_maxrss, children.ru_maxrss) / unit
     return (
         f"Answered {totals['requests']} requests on "
         f"{totals['connections']} connections; CPU {user:.2f} s user, "
-        f"{system:.2f} s system; peak memory {mebibytes:.1f} MiB\n"
+        f"{system:.2f} s system; peak memory {peak:.1f} MiB\n"
     )
+
+
+def own_peak() -> int:
+    """Peak memory of this process in KiB; 0 where there is no /proc.
+
+    Linux's ru_maxrss is no less than that of whoever started us.
+    """
+    try:
+        with open("/proc/self/status") as status:
+            return int(status.read().partition("VmHWM:")[2].split()[0])
+    except (OSError, IndexError):
+        return 0
 
 
 def stop_now(status: int) -> NoReturn:
