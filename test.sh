@@ -5,7 +5,7 @@
 #   ./test.sh                            everything
 #   ./test.sh -k timeouts -x             what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
-#   ./test.sh --server my/server.py --step 03
+#   ./test.sh --server my/server.py --step 03   (or like one: 05-heap)
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . tools/venv.sh

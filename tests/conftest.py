@@ -33,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--step", metavar="NN",
-        help="the step it has reached, 01 to 07: decides which lessons "
+        help="the step it has reached, 01 to 07, or the server it is "
+        "like, as 05-heap: decides which lessons "
         "are expected (else taken from its path)",
     )
 
@@ -59,9 +60,15 @@ def own_server(path: Path, step: str | None) -> Server:
     if not path.is_file():
         raise pytest.UsageError(f"There is no server file {path}.")
     number = step or step_in(path) or "2"
-    steps = [s for s in SERVERS if str(s.step) == number.lstrip("0")]
+    steps = [
+        s for s in SERVERS
+        if str(s.step) == number.lstrip("0") or s.name == number
+    ]
     if not steps:
-        raise pytest.UsageError(f"--step is 01 to 07, not {number!r}.")
+        names = ", ".join(s.name for s in SERVERS if "-" in s.name)
+        raise pytest.UsageError(
+            f"--step is 01 to 07, {names}, not {number!r}."
+        )
     same = [s for s in steps if Path(s.file).name == path.name]
     like = (same or steps)[0]
     return Server(
