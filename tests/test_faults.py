@@ -294,10 +294,8 @@ def test_answers_never_mix(server: Server) -> None:
 def workers(process: Running) -> list[psutil.Process]:
     """The processes that serve, in 07."""
     found = process.tree.children()
-    if not found:
-        pytest.skip("its workers are threads (no GIL)")
-    return [each for each in found if "resource_tracker" not in
-            " ".join(each.cmdline())]
+    assert found, "it has no worker processes"
+    return found
 
 
 @rule("worker-killed", steps=range(7, 8))
