@@ -29,7 +29,6 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections import defaultdict
 from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
@@ -220,6 +219,7 @@ class Request(NamedTuple):
     minor: int  # the x of HTTP/1.x
     status: int  # of the answer: 200, 404, 405 or 501
     keep_alive: bool  # may more requests follow on this connection?
+    closes: bool  # has the client said that nothing follows this one?
     size: int  # bytes of the head; the next request begins there
 
 
@@ -235,25 +235,23 @@ def parse(received: bytes | bytearray) -> Request | None:
     if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
         raise BadRequest(414, "the request line is too long")
     method, target, minor, fields = head.groups()
-    values = defaultdict(list)
+    values: dict[bytes, list[bytes]] = {}
     for name, value in KNOWN_FIELD.findall(fields):
-        values[name.lower()].append(value.strip(b" \t"))
-    check_host(values[b"host"], needed=minor != b"0")
-    body = announces_body(
-        values[b"content-length"], values[b"transfer-encoding"]
-    )
-    words = b",".join(values[b"connection"]).lower().split(b",")
-    wishes = {word.strip(b" \t") for word in words}
-    stays = minor != b"0" or b"keep-alive" in wishes
+        values.setdefault(name.lower(), []).append(value.strip(b" \t"))
+    check_host(values.get(b"host", []), needed=minor != b"0")
+    keep_alive = minor != b"0"
+    if b"connection" in values:
+        tokens = b",".join(values[b"connection"]).lower().split(b",")
+        wishes = {token.strip(b" \t") for token in tokens}
+        keep_alive |= b"keep-alive" in wishes
+        keep_alive &= b"close" not in wishes
+    # We read no bodies, so what follows one cannot be understood.
+    body = announces_body(values)
     return Request(
-        method=method,
-        target=target,
-        minor=int(minor),
-        status=status_of(method, target),
-        # We read no bodies, so what follows one cannot be understood.
-        keep_alive=stays and b"close" not in wishes and not body,
-        size=head.end(),
-    )
+        method, target, int(minor), status_of(method, target),
+        keep_alive=keep_alive and not body,
+        closes=not keep_alive and not body, size=head.end(),
+    )  # fmt: skip
 
 
 def find_fault(received: bytes | bytearray) -> None:
@@ -300,22 +298,24 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
         raise BadRequest(400, "the Host field is malformed")
 
 
-def announces_body(lengths: list[bytes], codings: list[bytes]) -> bool:
+def announces_body(values: dict[bytes, list[bytes]]) -> bool:
     """Does a body follow the head? (RFC 9112, section 6.3)"""
-    if len(set(lengths)) > 1 or not all(map(bytes.isdigit, lengths)):
+    codings = b"transfer-encoding" in values
+    if b"content-length" not in values:
+        return codings
+    lengths = set(values[b"content-length"])
+    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if lengths and codings:
+    if codings:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return bool(codings) or any(n.strip(b"0") for n in lengths)
+    return any(length.strip(b"0") for length in lengths)
 
 
 def status_of(method: bytes, target: bytes) -> int:
     """Which answer a well-formed request gets (RFC 9110, 15)."""
-    if method not in METHODS:
-        return 501
     if method not in (b"GET", b"HEAD"):
-        return 405
-    if ROOT.fullmatch(target):
+        return 405 if method in METHODS else 501
+    if target == b"/" or ROOT.fullmatch(target):
         return 200
     if target.startswith(b"/") or b"://" in target:
         return 404
@@ -324,14 +324,19 @@ def status_of(method: bytes, target: bytes) -> int:
 
 def respond(request: Request, keep_alive: bool) -> bytes:
     """The answer to a request: head and, but for HEAD, body."""
-    connection = "" if keep_alive else "close"
-    if keep_alive and request.minor == 0:
-        connection = "keep-alive"  # HTTP/1.0 has to be told
+    connection = connection_field(request, keep_alive)
     without_body = request.method == b"HEAD"
     now = int(time.time())
     return write_answer(
         request.status, "", connection, without_body, now
     )
+
+
+def connection_field(request: Request, keep_alive: bool) -> str:
+    """What the answer says of the connection; "": it says nothing."""
+    if not keep_alive:
+        return "close"
+    return "" if request.minor else "keep-alive"  # 1.0 has to be told
 
 
 def refuse(error: BadRequest) -> bytes:

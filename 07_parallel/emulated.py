@@ -9,17 +9,23 @@ does, makes the call itself, and hands over the result.
 An engine belongs to one thread. Its operations return at once; what
 becomes of them is told by `wait`, a batch at a time:
 
-    accept(listener)     ACCEPTED  result: new descriptor    again: yes
-    receive(fd)          RECEIVED  result: bytes in data, 0: the end
+    accept(listener)     ACCEPTED  result: new descriptor
+    receive(fd, stream)  RECEIVED  result: bytes in data, 0: the end
     send(fd, data)       SENT      result: bytes sent: all of them
+    send_file(fd, ...)   SENT      result: bytes sent, perhaps fewer
+    send_now(fd, data, close)  nothing, unless it cannot all be sent at
+                         once: then (fd, result) is in `failed` after
+                         the next wait, and fd is not closed
     sleep(fd, seconds)   SLEPT     result: 0
     shutdown(fd)         nothing: our side is ended
+    pause(fd)            nothing: a receive ends with ECANCELED
     cancel(fd)           nothing: what is under way ends with ECANCELED
     close(fd)            nothing: only when nothing is under way
 
-A result below zero is an error number with a minus sign, as the kernel
-gives it. An operation that stays under way after its completion says
-`again`; without it, it has to be asked for once more.
+A completion is (kind, fd, result, data, again). A result below zero is
+an error number with a minus sign, as the kernel gives it. `again` says
+that the operation is still under way and will complete again: accept
+does so until an error, receive if it is a stream.
 """
 
 from __future__ import annotations
@@ -27,24 +33,32 @@ from __future__ import annotations
 import errno
 import heapq
 import itertools
+import mmap
 import selectors
 import socket
 import time
-from typing import NamedTuple
 
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-class Completion(NamedTuple):
-    """What has become of an operation."""
+# What has become of an operation: kind, fd, result, data, again.
+Completion = tuple[int, int, int, bytes, bool]
+Piece = bytes | memoryview
 
-    kind: int  # ACCEPTED, RECEIVED, SENT or SLEPT
-    fd: int  # of the socket it was asked for
-    result: int  # below zero: minus an error number
-    data: bytes = b""  # what was received
-    again: bool = False  # is the operation still under way?
+
+class Sending:
+    """A send that is under way."""
+
+    def __init__(self, pieces: list[Piece], enough: int) -> None:
+        self.pieces = pieces  # what is left to send
+        self.enough = enough  # bytes: then it is complete
+        self.sent = 0
+
+    def drop(self, size: int) -> None:
+        """So many bytes of the first piece are sent."""
+        self.pieces[0] = self.pieces[0][size:]
 
 
 class Engine:
@@ -56,12 +70,14 @@ class Engine:
         self.selector = selectors.DefaultSelector()
         self.sockets: dict[int, socket.socket] = {}
         self.accepting: set[int] = set()
-        self.receiving: set[int] = set()
-        self.sending: dict[int, tuple[bytes, int]] = {}  # rest, sent
+        self.receiving: dict[int, bool] = {}  # is it a stream?
+        self.sending: dict[int, Sending] = {}
         self.timers: list[tuple[float, int, int]] = []  # due, tie, fd
         self.ties = itertools.count()
         self.watched: dict[int, int] = {}
         self.done: list[Completion] = []
+        self.failing: list[tuple[int, int]] = []
+        self.failed: list[tuple[int, int]] = []  # of send_now
 
     def adopt(self, sock: socket.socket) -> None:
         """Take over a socket that did not come from accept."""
@@ -73,15 +89,35 @@ class Engine:
         self.accepting.add(fd)
         self.watch(fd)
 
-    def receive(self, fd: int) -> None:
-        """Receive what comes next."""
-        self.receiving.add(fd)
+    def receive(self, fd: int, stream: bool = False) -> None:
+        """Receive what comes next; as a stream, all that comes."""
+        self.receiving[fd] = stream
         self.watch(fd)
 
     def send(self, fd: int, data: bytes) -> None:
         """Send all of data; mostly the kernel takes it at once."""
-        self.sending[fd] = (data, 0)
+        self.sending[fd] = Sending([data], len(data))
         self.send_rest(fd)
+
+    def send_file(
+        self, fd: int, head: bytes, file: mmap.mmap, start: int,
+        size: int,
+    ) -> None:  # fmt: skip
+        """Send head and a part of a file, or the beginning of them."""
+        part = memoryview(file)[start : start + size]
+        self.sending[fd] = Sending([head, part], 1)
+        self.send_rest(fd)
+
+    def send_now(self, fd: int, data: bytes, close: bool) -> None:
+        """Send all of data at once, then close if so wished."""
+        try:
+            sent = self.sockets[fd].send(data)
+        except OSError as error:
+            sent = -number(error)
+        if sent < len(data):
+            self.failing.append((fd, sent))
+        elif close:
+            self.close(fd)
 
     def sleep(self, fd: int, seconds: float) -> None:
         """Complete after so many seconds."""
@@ -95,14 +131,17 @@ class Engine:
         except OSError:  # the client is gone; receive will tell
             pass
 
+    def pause(self, fd: int) -> None:
+        """End a receive; what else is under way goes on."""
+        if fd in self.receiving:
+            del self.receiving[fd]
+            self.complete(RECEIVED, fd, -errno.ECANCELED)
+
     def cancel(self, fd: int) -> None:
         """End what is under way; sleep is not, it ends by itself."""
-        if fd in self.receiving:
-            self.receiving.discard(fd)
-            self.complete(RECEIVED, fd, -errno.ECANCELED)
+        self.pause(fd)
         if fd in self.sending:
-            del self.sending[fd]
-            self.complete(SENT, fd, -errno.ECANCELED)
+            self.end_send(fd, -errno.ECANCELED)
         if fd in self.accepting:
             self.accepting.discard(fd)
             self.complete(ACCEPTED, fd, -errno.ECANCELED)
@@ -112,9 +151,11 @@ class Engine:
         self.unwatch(fd)
         self.sockets.pop(fd).close()
 
-    def wait(self) -> list[Completion]:
-        """Wait until there are completions, and take them all."""
-        for key, events in self.selector.select(self.pause()):
+    def wait(self, block: bool = True) -> list[Completion]:
+        """Take all completions; if block, wait for the first."""
+        self.failed, self.failing = self.failing, []
+        seconds = self.patience() if block else 0
+        for key, events in self.selector.select(seconds):
             if key.fd in self.accepting:
                 self.accept_all(key.fd)
             elif events & READ and key.fd in self.receiving:
@@ -130,9 +171,9 @@ class Engine:
         done, self.done = self.done, []
         return done
 
-    def pause(self) -> float | None:
+    def patience(self) -> float | None:
         """Seconds that the selector may wait; None: without end."""
-        if self.done:
+        if self.done or self.failed:
             return 0
         if self.timers:
             return max(self.timers[0][0] - time.monotonic(), 0)
@@ -171,7 +212,7 @@ class Engine:
         again: bool = False,
     ) -> None:
         """Put a completion where wait will find it."""
-        self.done.append(Completion(kind, fd, result, data, again))
+        self.done.append((kind, fd, result, data, again))
 
     def accept_all(self, fd: int) -> None:
         """Empty the accept queue."""
@@ -195,29 +236,35 @@ class Engine:
         except BlockingIOError:  # not ready after all: wait again
             return
         except OSError as error:
-            self.receiving.discard(fd)
+            del self.receiving[fd]
             self.complete(RECEIVED, fd, -number(error))
             return
-        self.receiving.discard(fd)
-        self.complete(RECEIVED, fd, len(data), data)
+        again = self.receiving[fd] and bool(data)
+        if not again:
+            del self.receiving[fd]
+        self.complete(RECEIVED, fd, len(data), data, again)
 
     def send_rest(self, fd: int) -> None:
         """Send what the kernel takes; go on when there is room."""
-        data, sent = self.sending[fd]
+        sending = self.sending[fd]
         try:
-            now = self.sockets[fd].send(data)
+            sent = self.sockets[fd].sendmsg(sending.pieces)
         except BlockingIOError:  # its buffer is full
-            now = 0
+            sent = 0
         except OSError as error:
-            del self.sending[fd]
-            self.complete(SENT, fd, -number(error))
+            self.end_send(fd, -number(error))
             return
-        if now < len(data):
-            self.sending[fd] = (data[now:], sent + now)
+        sending.sent += sent
+        if sending.sent < sending.enough:
+            sending.drop(sent)
             self.watch(fd)
         else:
-            del self.sending[fd]
-            self.complete(SENT, fd, sent + now)
+            self.end_send(fd, sending.sent)
+
+    def end_send(self, fd: int, result: int) -> None:
+        """A send is complete, has failed or was cancelled."""
+        del self.sending[fd]
+        self.complete(SENT, fd, result)
 
 
 def number(error: OSError) -> int:

@@ -1,20 +1,23 @@
-"""Step 07: completions, a process on every core.
+"""Step 07: completions, a worker on every core.
 
 Two new ideas. A worker no longer asks who is ready and then makes the
 call; it says what it wants done, goes on, and is told what has become
-of it: that is a completion, and the engine (emulated.py) makes them.
-And there are as many workers as there are cores, each a process with a
+of it: that is a completion. An engine makes them: io_uring (uring.py),
+where the kernel lets us, or a selector (emulated.py) elsewhere. And
+there are as many workers as there are cores, each with an engine and a
 listening socket of its own: the kernel deals out the clients.
 
 Run it:     python3 07_parallel/server.py --workers 2
 Try this:   ab -n 2000 -c 20 http://127.0.0.1:8000/ with --delay 0
             --compute 100000, then with --workers 1
+            --directory site serves files instead of the small page
 Goes wrong: processes share nothing: a counter or a cache for all of
             them needs a database, or threads without a GIL.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
 import math
 import os
@@ -32,19 +35,24 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from email.utils import formatdate
 from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple, NoReturn
 
-from emulated import RECEIVED, SENT, Completion, Engine
+import emulated
+import uring
+from emulated import ACCEPTED, RECEIVED, SENT
+from files import PART, Files, Transfer
 
 HEAD_SECONDS = 10.0  # for a client to send its whole head
 IDLE_SECONDS = 5.0  # for a client to begin another request
 SEND_SECONDS = 10.0  # for a client to take our answer
 LINGER_SECONDS = 1.0  # for a client to close after our answer
+SHORT_HEAD = 1024  # bytes: such a head is worth remembering
+MANY_PIECES = 8  # received ahead of our answers: then receive no more
 CLOCK = -1  # not a socket: the sleep that lets a worker look around
 STARTED, STOP = b"started", b"stop"  # said between worker and parent
 
@@ -59,23 +67,31 @@ class State(Enum):
     CLOSING = "closing"  # waits for what is under way to end
 
 
+READING, WORKING, SENDING, DRAINING, CLOSING = State
+
+
+@dataclass(slots=True, eq=False)
 class Connection:
     """One client: how far it has come, and what is under way."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.state = State.READING
-        self.under_way = 0  # operations the engine has not completed
-        self.receiving = False  # is one of them a receive?
-        self.received = b""  # what came and is not answered yet
-        self.ended = False  # has the client ended its side?
-        self.request: Request | None = None  # being worked on
-        self.last = False  # is the answer under way the last one?
-        self.deadline = time.monotonic() + HEAD_SECONDS
+    fd: int
+    deadline: float  # then we lose patience
+    state: State = READING
+    under_way: int = 0  # operations the engine has not completed
+    receiving: bool = False  # is one of them a receive?
+    received: bytes = b""  # what came and is not answered yet
+    waiting: tuple[bytes, ...] = ()  # pieces that came behind that
+    ended: bool = False  # has the client ended its side?
+    kept: bool = False  # has it been answered before?
+    request: Request | None = None  # being worked on
+    transfer: Transfer | None = None  # the file being sent
+    answer: bytes = b""  # what was sent at once, if that worked
+    batch: int = 0  # when that was
+    last: bool = False  # is it the last answer?
 
 
 class Worker:
-    """Serves its share of the clients: one process, one engine."""
+    """Serves its share of the clients: one thread, one engine."""
 
     def __init__(
         self,
@@ -83,133 +99,185 @@ class Worker:
         parent: socket.socket,
         options: Namespace,
     ) -> None:
-        self.options = options
+        self.delay, self.compute = options.delay, options.compute
+        self.files = (
+            Files(options.directory) if options.directory else None
+        )
         self.parent = parent
-        self.engine = Engine()
+        self.engine: emulated.Engine | uring.Engine = options.engine()
         self.listener = listener.fileno()
         self.engine.adopt(listener)
         self.engine.adopt(parent)
+        # Clients repeat themselves: the same head, byte for byte, is
+        # the same request. Errors are exceptions: they are not kept.
+        self.parse_known = functools.lru_cache(maxsize=256)(parse)
         self.connections: dict[int, Connection] = {}
+        self.again: list[Connection] = []  # to go on with next time
+        self.parting: dict[int, Connection] = {}  # sent their last
+        self.requests = 0  # answered so far
+        self.accepts = 0  # connections so far
         self.accepting = False
         self.leaving = False
         self.leave_until = math.inf
+        self.batch = 0  # how many batches of completions there were
+        self.now = time.monotonic()  # when the last one was taken
 
     def run(self) -> None:
         """Serve until the parent says stop and nobody is left."""
-        engine = self.engine
+        engine, connections = self.engine, self.connections
         self.accept_more()
         engine.receive(self.parent.fileno())
         engine.sleep(CLOCK, TICK)
         self.parent.send(STARTED)
-        while self.connections or not self.leaving:
-            batch = engine.wait()
-            now = time.monotonic()
-            tick = False
-            for completion in batch:
-                if completion.fd == CLOCK:
-                    tick = True
-                elif completion.fd == self.listener:
-                    self.accepted(completion)
-                elif completion.fd == self.parent.fileno():
-                    self.told(completion.data)
+        while connections or not self.leaving:
+            batch = engine.wait(block=not self.again)
+            self.now = time.monotonic()
+            self.batch += 1
+            self.settle()
+            for kind, fd, result, data, again in batch:
+                connection = connections.get(fd)
+                if connection is None:
+                    self.look_after(kind, fd, result, data, again)
+                    continue
+                if not again:
+                    connection.under_way -= 1
+                if connection.state is CLOSING:
+                    self.close(connection)
+                elif kind == RECEIVED:
+                    connection.receiving = again
+                    self.received(connection, result, data)
+                elif kind == SENT:
+                    self.sent(connection, result)
                 else:
-                    self.go_on(completion)
-            if tick:
-                engine.sleep(CLOCK, TICK)
-                self.look_around(now)
-            if now > self.leave_until:
+                    self.worked(connection)
+            if self.now > self.leave_until:
                 break
+
+    def settle(self) -> None:
+        """What was sent at once in the last batch: did that work?"""
+        for fd, result in self.engine.failed:
+            self.not_sent(self.connections[fd], result)
+        for fd in self.parting:  # sent, and closed by the engine
+            del self.connections[fd]
+        self.parting.clear()
+        again, self.again = self.again, []
+        for connection in again:
+            if connection.state is READING:
+                self.next_request(connection)
+
+    def look_after(
+        self, kind: int, fd: int, result: int, data: bytes, again: bool
+    ) -> None:
+        """A completion that belongs to no connection."""
+        if kind == ACCEPTED:
+            self.accepting = again
+            if result >= 0:
+                self.accepted(result)
+        elif fd == CLOCK:
+            self.engine.sleep(CLOCK, TICK)
+            self.look_around()
+        elif data == STOP:
+            self.leaving = True
+            self.leave_until = self.now + GRACE_SECONDS - TICK
+            self.engine.cancel(self.listener)
+            self.engine.receive(self.parent.fileno())
+        else:  # without a word: our parent has died
+            os._exit(1)
 
     def accept_more(self) -> None:
         """Begin to accept, or begin again."""
         self.engine.accept(self.listener)
         self.accepting = True
 
-    def accepted(self, completion: Completion) -> None:
-        """There is a new connection, or accepting has failed."""
-        self.accepting = completion.again
-        if completion.result >= 0:
-            connection = Connection(completion.result)
-            self.connections[connection.fd] = connection
-            self.receive(connection)
-            count(connections=1)
-
-    def told(self, data: bytes) -> None:
-        """The parent says stop; without a word it has died."""
-        if data != STOP:
-            os._exit(1)
-        self.leaving = True
-        self.leave_until = time.monotonic() + GRACE_SECONDS - TICK
-        self.engine.cancel(self.listener)
-        self.engine.receive(self.parent.fileno())
-
-    def go_on(self, completion: Completion) -> None:
-        """Something that was under way for a connection has ended."""
-        connection = self.connections[completion.fd]
-        if not completion.again:
-            connection.under_way -= 1
-        if connection.state is State.CLOSING:
-            self.close(connection)
-        elif completion.kind == RECEIVED:
-            self.received(connection, completion)
-        elif completion.kind == SENT:
-            self.sent(connection, completion.result)
-        else:
-            self.worked(connection)
+    def accepted(self, fd: int) -> None:
+        """There is a new connection."""
+        connection = Connection(fd, self.now + HEAD_SECONDS)
+        self.connections[fd] = connection
+        self.accepts += 1
+        self.receive(connection)
 
     def receive(self, connection: Connection) -> None:
-        """Ask for what the client sends next."""
+        """Ask for what the client sends next.
+
+        Who has been answered before and stays is likely to stay: then
+        one operation receives all that comes. Most others send one
+        request, and one operation for that is cheaper.
+        """
         if not connection.receiving:
             connection.receiving = True
             connection.under_way += 1
-            self.engine.receive(connection.fd)
+            self.engine.receive(connection.fd, connection.kept)
 
     def received(
-        self, connection: Connection, completion: Completion
+        self, connection: Connection, result: int, data: bytes
     ) -> None:
         """The client has sent something, has ended or is gone."""
-        connection.receiving = completion.again
-        if completion.result <= 0:
+        if result <= 0 and result != -errno.ECANCELED:
             connection.ended = True
-        if connection.state is State.READING:
-            if completion.data and not connection.received:
-                # The head begins.
-                connection.deadline = time.monotonic() + HEAD_SECONDS
-            connection.received += completion.data
+        if connection.state is READING:
+            if connection.batch == self.batch:
+                # Its answer may not be sent yet: one at a time.
+                connection.waiting += (data,)
+                self.again.append(connection)
+                return
+            if not connection.received:  # the head begins
+                connection.deadline = self.now + HEAD_SECONDS
+            connection.received += data
             self.next_request(connection)
-        elif connection.state is State.DRAINING:
+        elif connection.state is DRAINING:
             if connection.ended:
                 self.close(connection)
             else:
                 self.receive(connection)
+        elif data:
+            connection.waiting += (data,)
+            if len(connection.waiting) == MANY_PIECES:
+                self.engine.pause(connection.fd)
 
     def next_request(self, connection: Connection) -> None:
         """Begin to answer the next request if all of it is here."""
         try:
-            request = parse(connection.received)
+            request = self.find_request(connection)
         except BadRequest as error:
             self.answer(connection, refuse(error), last=True)
             return
         if request is not None:
-            connection.received = connection.received[request.size :]
             self.work(connection, request)
         elif connection.ended:
             self.close(connection)
         else:
-            connection.state = State.READING
+            connection.state = READING
             self.receive(connection)
+
+    def find_request(self, connection: Connection) -> Request | None:
+        """The next request in what came. May raise BadRequest."""
+        while True:
+            received = connection.received
+            short = len(received) <= SHORT_HEAD
+            request = (self.parse_known if short else parse)(received)
+            if request is not None or not connection.waiting:
+                return request
+            first, *others = connection.waiting
+            connection.received += first
+            connection.waiting = tuple(others)
 
     def work(self, connection: Connection, request: Request) -> None:
         """Begin the request's work: the worker does not wait."""
-        connection.state = State.WORKING
-        connection.request = request
-        if request.status != 200:
-            self.respond(connection, request)
-        elif not self.options.delay:
+        connection.state = WORKING
+        head = connection.received
+        if request.size == len(head):
+            connection.received = b""
+        else:
+            head = head[: request.size]
+            connection.received = connection.received[request.size :]
+        if self.files and request.status in (200, 404):
+            self.send_file(connection, request, head)
+        elif request.status != 200 or not self.delay:
             self.finish_work(connection, request)
         else:
+            connection.request = request
             connection.under_way += 1
-            self.engine.sleep(connection.fd, self.options.delay)
+            self.engine.sleep(connection.fd, self.delay)
 
     def worked(self, connection: Connection) -> None:
         """The wait is over."""
@@ -220,37 +288,129 @@ class Worker:
         self, connection: Connection, request: Request
     ) -> None:
         """Compute, which does hold up this worker, and answer."""
-        compute(self.options.compute)
-        self.respond(connection, request)
-
-    def respond(self, connection: Connection, request: Request) -> None:
-        """Answer a request whose work is done."""
+        if self.compute and request.status == 200:
+            compute(self.compute)
         keep_alive = request.keep_alive and not self.leaving
         answer = respond(request, keep_alive)
-        self.answer(connection, answer, last=not keep_alive)
+        if (
+            connection.received
+            or connection.waiting
+            or connection.ended
+            or not (keep_alive or request.closes)
+            or (request.closes and connection.receiving)
+        ):
+            self.answer(connection, answer, last=not keep_alive)
+        else:
+            self.answer_now(connection, answer, last=not keep_alive)
+
+    def answer_now(
+        self, connection: Connection, answer: bytes, last: bool
+    ) -> None:
+        """Send to a client that waits for nothing but this answer.
+
+        It has taken all we sent before, so the kernel has room for it;
+        if not, settle hears of it. So nothing has to be completed. The
+        last answer is followed by the close: the client has said that
+        nothing comes from it that would have to be read (hang_up).
+        """
+        connection.answer = answer
+        connection.batch = self.batch
+        connection.last = last
+        self.requests += 1
+        self.engine.send_now(connection.fd, answer, last)
+        if last:
+            connection.state = SENDING
+            self.parting[connection.fd] = connection
+            return
+        connection.state = READING
+        connection.kept = True
+        connection.deadline = self.now + IDLE_SECONDS
+        if not connection.receiving:
+            self.receive(connection)
+
+    def not_sent(self, connection: Connection, result: int) -> None:
+        """The kernel has not taken all of an answer at once."""
+        self.requests -= 1
+        self.parting.pop(connection.fd, None)
+        if result < 0 and result != -errno.EAGAIN:  # the client is gone
+            self.close(connection)
+        else:
+            rest = connection.answer[max(result, 0) :]
+            self.answer(connection, rest, connection.last)
+
+    def begin_send(self, connection: Connection, last: bool) -> None:
+        """Note that an answer is on its way from now on."""
+        connection.state = SENDING
+        connection.last = last
+        connection.deadline = self.now + SEND_SECONDS
+        connection.under_way += 1
 
     def answer(
         self, connection: Connection, answer: bytes, last: bool
     ) -> None:
         """Ask the engine to send all of it."""
-        connection.state = State.SENDING
-        connection.last = last
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        connection.under_way += 1
+        self.begin_send(connection, last)
         self.engine.send(connection.fd, answer)
 
+    def send_file(
+        self, connection: Connection, request: Request, head: bytes
+    ) -> None:
+        """Answer with a file of the directory."""
+        assert self.files
+        keep_alive = request.keep_alive and not self.leaving
+        transfer = self.files.answer(
+            request.method, request.target, head,
+            connection_field(request, keep_alive),
+        )  # fmt: skip
+        if isinstance(transfer, int):
+            self.finish_work(
+                connection, request._replace(status=transfer)
+            )
+            return
+        connection.transfer = transfer
+        connection.last = not keep_alive
+        self.send_part(connection, transfer)
+
+    def send_part(
+        self, connection: Connection, transfer: Transfer
+    ) -> None:
+        """Ask the engine to send the next part of a file."""
+        self.begin_send(connection, connection.last)
+        if transfer.memory is None:
+            self.engine.send(connection.fd, transfer.head)
+            return
+        self.engine.send_file(
+            connection.fd, transfer.head, transfer.memory,
+            transfer.start, min(transfer.size, PART),
+        )  # fmt: skip
+
     def sent(self, connection: Connection, result: int) -> None:
-        """The kernel has all of the answer: what is next?"""
+        """The kernel has the answer, or a part: what is next?"""
         if result < 0:
             self.close(connection)
             return
-        count(requests=1)
+        if connection.transfer:
+            connection.transfer.advance(result)
+            if not connection.transfer.done:
+                self.send_part(connection, connection.transfer)
+                return
+            connection.transfer = None
+        self.requests += 1
         if connection.last:
             self.hang_up(connection)
             return
+        connection.kept = True
         patience = HEAD_SECONDS if connection.received else IDLE_SECONDS
-        connection.deadline = time.monotonic() + patience
-        self.next_request(connection)
+        connection.deadline = self.now + patience
+        if (
+            connection.received
+            or connection.waiting
+            or connection.ended
+        ):
+            self.next_request(connection)
+        else:
+            connection.state = READING
+            self.receive(connection)
 
     def hang_up(self, connection: Connection) -> None:
         """End our side, and read until the client ends its own.
@@ -261,8 +421,8 @@ class Worker:
         if connection.ended:
             self.close(connection)
             return
-        connection.state = State.DRAINING
-        connection.deadline = time.monotonic() + LINGER_SECONDS
+        connection.state = DRAINING
+        connection.deadline = self.now + LINGER_SECONDS
         self.engine.shutdown(connection.fd)
         self.receive(connection)
 
@@ -273,24 +433,25 @@ class Worker:
         it would get the completions meant for the old one.
         """
         if connection.under_way:
-            if connection.state is not State.CLOSING:
-                connection.state = State.CLOSING
+            if connection.state is not CLOSING:
+                connection.state = CLOSING
                 self.engine.cancel(connection.fd)
             return
+        connection.state = CLOSING
         self.engine.close(connection.fd)
         del self.connections[connection.fd]
 
-    def look_around(self, now: float) -> None:
+    def look_around(self) -> None:
         """Twice a second: is anybody too slow? Accept again?"""
         if not self.accepting and not self.leaving:
             self.accept_more()
         for connection in list(self.connections.values()):
-            if connection.state in (State.WORKING, State.CLOSING):
+            if connection.state in (WORKING, CLOSING):
                 continue
-            reading = connection.state is State.READING
+            reading = connection.state is READING
             if reading and self.leaving:
                 self.close(connection)
-            elif connection.deadline <= now:
+            elif connection.deadline <= self.now:
                 if reading and connection.received:
                     error = BadRequest(408, "too slow")
                     self.answer(connection, refuse(error), last=True)
@@ -298,33 +459,51 @@ class Worker:
                     self.close(connection)
 
 
-class Process(NamedTuple):
-    """A worker as its parent sees it."""
+class Handle(NamedTuple):
+    """A worker as its parent sees it: a process or a thread."""
 
-    pid: int
     line: socket.socket  # to talk to it; ends when one of us dies
     listener: socket.socket
+    pid: int  # 0: it is a thread
+    thread: threading.Thread | None = None
 
 
 listeners: list[socket.socket] = []
-processes: list[Process] = []
+workers: list[Handle] = []
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Start the workers, replace those that die, stop them all."""
+    options.engine = choose_engine(options.engine)
+    if options.worker_kind == "auto":
+        options.worker_kind = best_kind()
     listeners.extend(open_listeners(listener, options.workers))
     for each in listeners:
-        processes.append(start_worker(each, options))
+        workers.append(start_worker(each, options))
     announce(listeners[0])
     while not stopping():
         replace_dead(options)
         time.sleep(TICK)
-    for each in listeners:
-        each.close()
-    for process in processes:
-        say_stop(process)
-    for process in processes:
-        collect(process)
+    for worker in workers:
+        say_stop(worker)
+    for worker in workers:
+        collect(worker)
+
+
+def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
+    """The engine of this name, or the best that works here."""
+    if name == "emulated":
+        return emulated.Engine
+    try:
+        uring.probe()
+    except uring.Unavailable as reason:
+        if name == "uring":
+            sys.exit(f"{reason}: try --engine emulated")
+        print(f"{reason}: the emulated engine serves", file=sys.stderr)
+        return emulated.Engine
+    except OSError as error:  # ours to mend, so nothing to hide
+        sys.exit(f"io_uring cannot start: {error.strerror}")
+    return uring.Engine
 
 
 def open_listeners(
@@ -337,85 +516,134 @@ def open_listeners(
     They belong to the parent: while a dead worker is replaced, its
     clients wait in the queue and are not lost.
     """
-    if sys.platform != "linux" or number == 1:
+    if sys.platform != "linux":
         return [listener] * number
-    address, family = listener.getsockname(), listener.family
-    listener.close()
-    return [
-        socket.create_server(
-            address, family=family, backlog=BACKLOG, reuse_port=True
-        )
-        for _ in range(number)
-    ]
+    found = [listener]
+    if number > 1:
+        address, family = listener.getsockname(), listener.family
+        listener.close()
+        found = [
+            socket.create_server(
+                address, family=family, backlog=BACKLOG, reuse_port=True
+            )
+            for _ in range(number)
+        ]
+    for each in found:
+        # Accept who has sent something (or was silent for a second):
+        # then the first receive is complete as soon as we ask for it.
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        # Each accepted socket inherits this: send without delay.
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
 
 
-def start_worker(
-    listener: socket.socket, options: Namespace
-) -> Process:
-    """Fork: the child serves, the parent returns when it is ready."""
-    ours, theirs = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        ours.close()
-        run_worker(listener, theirs, options)
-    theirs.close()
-    if ours.recv(len(STARTED)) != STARTED:
-        os.write(2, b"a worker could not start\n")
+def start_worker(listener: socket.socket, options: Namespace) -> Handle:
+    """Start a worker; return when it is ready.
+
+    One that cannot start would not start the next time either: that
+    ends the server, with the reason.
+    """
+    try:
+        ours, theirs = socket.socketpair()
+        if options.worker_kind == "thread":
+            handle = start_thread(ours, theirs, listener, options)
+        else:
+            handle = start_process(ours, theirs, listener, options)
+        word = ours.recv(1000)
+    except OSError as error:
+        word = str(error.strerror).encode()
+    if word != STARTED:
+        reason = word.decode() or "it died at once"
+        os.write(2, f"a worker cannot start: {reason}\n".encode())
         os._exit(1)
-    return Process(pid, ours, listener)
+    return handle
+
+
+def start_thread(
+    ours: socket.socket,
+    theirs: socket.socket,
+    listener: socket.socket,
+    options: Namespace,
+) -> Handle:
+    """A worker that shares the interpreter with all others."""
+    thread = threading.Thread(
+        target=run_worker, args=(listener, theirs, options), daemon=True
+    )
+    thread.start()
+    return Handle(ours, listener, 0, thread)
+
+
+def start_process(
+    ours: socket.socket,
+    theirs: socket.socket,
+    listener: socket.socket,
+    options: Namespace,
+) -> Handle:
+    """A worker with an interpreter, and so a GIL, of its own."""
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return Handle(ours, listener, pid)
+    try:
+        # A signal may go to all of us: it is the parent who says stop.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # The fork has copied what belongs to the others.
+        ours.close()
+        for worker in workers:
+            worker.line.close()
+        for each in listeners:
+            if each is not listener:
+                each.close()
+        run_worker(listener, theirs, options)
+    finally:
+        os._exit(0)
 
 
 def run_worker(
     listener: socket.socket, parent: socket.socket, options: Namespace
-) -> NoReturn:
-    """In the child: serve, then tell the parent how much was done."""
-    status = 1
+) -> None:
+    """Serve, then tell the parent how much was done."""
     try:
-        # Ctrl-C goes to all of us, but it is the parent who says stop.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # The fork has copied what belongs to the others.
-        for process in processes:
-            process.line.close()
-        for each in listeners:
-            if each is not listener:
-                each.close()
-        totals.update(requests=0, connections=0)
-        Worker(listener, parent, options).run()
-        parent.setblocking(True)
-        parent.send(
-            "{requests} {connections}".format(**totals).encode()
-        )
-        status = 0
+        worker = Worker(listener, parent, options)
+    except OSError as error:
+        parent.send(str(error.strerror).encode())
+        return
+    try:
+        worker.run()
     except Exception:
         traceback.print_exc()
-    finally:
-        os._exit(status)
+        os._exit(1)
+    parent.setblocking(True)
+    parent.send(f"{worker.requests} {worker.accepts}".encode())
 
 
 def replace_dead(options: Namespace) -> None:
-    """Start a new worker for each that has died."""
-    for index, process in enumerate(processes):
-        pid, _ = os.waitpid(process.pid, os.WNOHANG)
-        if pid:
-            process.line.close()
-            processes[index] = start_worker(process.listener, options)
+    """Start a new worker for each process that has died."""
+    for index, worker in enumerate(workers):
+        if worker.pid and os.waitpid(worker.pid, os.WNOHANG)[0]:
+            worker.line.close()
+            workers[index] = start_worker(worker.listener, options)
 
 
-def say_stop(process: Process) -> None:
+def say_stop(worker: Handle) -> None:
     """Ask a worker to finish what is under way."""
     try:
-        process.line.send(STOP)
+        worker.line.send(STOP)
     except OSError:  # it has died: nothing to stop
         pass
 
 
-def collect(process: Process) -> None:
+def collect(worker: Handle) -> None:
     """Wait for the end of a worker and add up what it has done."""
-    done = process.line.recv(100).split()
+    try:
+        done = worker.line.recv(100).split()
+    except OSError:  # it has died
+        done = []
     if len(done) == 2:
         count(requests=int(done[0]), connections=int(done[1]))
-    os.waitpid(process.pid, 0)
+    if worker.pid:
+        os.waitpid(worker.pid, 0)
 
 
 def usable_cores() -> int:
@@ -425,14 +653,37 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def best_kind() -> str:
+    """Threads need a Python without a GIL to use all the cores."""
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
+    return "process" if has_gil() else "thread"
+
+
+def directory(path: str) -> str:
+    """A check for argparse: there is such a directory."""
+    if not os.path.isdir(path):
+        raise ArgumentTypeError(f"{path!r} is not a directory")
+    return path
+
+
 def add_options(parser: Parser) -> None:
-    """Let the command line choose the number of workers."""
+    """What only this step needs."""
     parser.add_argument(
-        "--workers",
-        type=between(1, 512),
-        default=usable_cores(),
-        help="processes; by default one for each core (%(default)s)",
-    )
+        "--workers", type=between(1, 512), default=usable_cores(),
+        help="processes or threads; one for each core (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--worker-kind", choices=("auto", "process", "thread"),
+        default="auto", help="auto: threads where there is no GIL",
+    )  # fmt: skip
+    parser.add_argument(
+        "--engine", choices=("auto", "uring", "emulated"),
+        default="auto", help="auto: io_uring where it can be had",
+    )  # fmt: skip
+    parser.add_argument(
+        "--directory", type=directory, metavar="DIR",
+        help="serve these files, without --delay and --compute",
+    )  # fmt: skip
 
 
 # === HTTP, the same in every step ===================================
@@ -502,6 +753,7 @@ class Request(NamedTuple):
     minor: int  # the x of HTTP/1.x
     status: int  # of the answer: 200, 404, 405 or 501
     keep_alive: bool  # may more requests follow on this connection?
+    closes: bool  # has the client said that nothing follows this one?
     size: int  # bytes of the head; the next request begins there
 
 
@@ -517,25 +769,23 @@ def parse(received: bytes | bytearray) -> Request | None:
     if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
         raise BadRequest(414, "the request line is too long")
     method, target, minor, fields = head.groups()
-    values = defaultdict(list)
+    values: dict[bytes, list[bytes]] = {}
     for name, value in KNOWN_FIELD.findall(fields):
-        values[name.lower()].append(value.strip(b" \t"))
-    check_host(values[b"host"], needed=minor != b"0")
-    body = announces_body(
-        values[b"content-length"], values[b"transfer-encoding"]
-    )
-    words = b",".join(values[b"connection"]).lower().split(b",")
-    wishes = {word.strip(b" \t") for word in words}
-    stays = minor != b"0" or b"keep-alive" in wishes
+        values.setdefault(name.lower(), []).append(value.strip(b" \t"))
+    check_host(values.get(b"host", []), needed=minor != b"0")
+    keep_alive = minor != b"0"
+    if b"connection" in values:
+        tokens = b",".join(values[b"connection"]).lower().split(b",")
+        wishes = {token.strip(b" \t") for token in tokens}
+        keep_alive |= b"keep-alive" in wishes
+        keep_alive &= b"close" not in wishes
+    # We read no bodies, so what follows one cannot be understood.
+    body = announces_body(values)
     return Request(
-        method=method,
-        target=target,
-        minor=int(minor),
-        status=status_of(method, target),
-        # We read no bodies, so what follows one cannot be understood.
-        keep_alive=stays and b"close" not in wishes and not body,
-        size=head.end(),
-    )
+        method, target, int(minor), status_of(method, target),
+        keep_alive=keep_alive and not body,
+        closes=not keep_alive and not body, size=head.end(),
+    )  # fmt: skip
 
 
 def find_fault(received: bytes | bytearray) -> None:
@@ -582,22 +832,24 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
         raise BadRequest(400, "the Host field is malformed")
 
 
-def announces_body(lengths: list[bytes], codings: list[bytes]) -> bool:
+def announces_body(values: dict[bytes, list[bytes]]) -> bool:
     """Does a body follow the head? (RFC 9112, section 6.3)"""
-    if len(set(lengths)) > 1 or not all(map(bytes.isdigit, lengths)):
+    codings = b"transfer-encoding" in values
+    if b"content-length" not in values:
+        return codings
+    lengths = set(values[b"content-length"])
+    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if lengths and codings:
+    if codings:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return bool(codings) or any(n.strip(b"0") for n in lengths)
+    return any(length.strip(b"0") for length in lengths)
 
 
 def status_of(method: bytes, target: bytes) -> int:
     """Which answer a well-formed request gets (RFC 9110, 15)."""
-    if method not in METHODS:
-        return 501
     if method not in (b"GET", b"HEAD"):
-        return 405
-    if ROOT.fullmatch(target):
+        return 405 if method in METHODS else 501
+    if target == b"/" or ROOT.fullmatch(target):
         return 200
     if target.startswith(b"/") or b"://" in target:
         return 404
@@ -606,14 +858,19 @@ def status_of(method: bytes, target: bytes) -> int:
 
 def respond(request: Request, keep_alive: bool) -> bytes:
     """The answer to a request: head and, but for HEAD, body."""
-    connection = "" if keep_alive else "close"
-    if keep_alive and request.minor == 0:
-        connection = "keep-alive"  # HTTP/1.0 has to be told
+    connection = connection_field(request, keep_alive)
     without_body = request.method == b"HEAD"
     now = int(time.time())
     return write_answer(
         request.status, "", connection, without_body, now
     )
+
+
+def connection_field(request: Request, keep_alive: bool) -> str:
+    """What the answer says of the connection; "": it says nothing."""
+    if not keep_alive:
+        return "close"
+    return "" if request.minor else "keep-alive"  # 1.0 has to be told
 
 
 def refuse(error: BadRequest) -> bytes:

@@ -4,7 +4,9 @@
 same command line, and nothing else.
 """
 
+import functools
 import re
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 from tests.client import transcript
 from tests.process import Running, running
 from tests.rules import RULES
-from tools.servers import LESSONS, NO, POOL, SERVERS, YES, Server
+from tools.servers import LESSONS, NO, POOL, ROOT, SERVERS, YES, Server
 
 SERVERS_KEY = pytest.StashKey[tuple[Server, ...]]()
 SHOWN = 600  # bytes of what was sent and received beside a failure
@@ -73,7 +75,7 @@ def own_server(path: Path, step: str | None) -> Server:
     like = (same or steps)[0]
     return Server(
         "own", like.step, str(path), "your own server", like.waits,
-        like.lessons, like.workers, like.exempt,
+        like.lessons, like.workers, exempt=like.exempt,
     )
 
 
@@ -119,9 +121,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def lesson_value(server: Server, name: str) -> str:
     """A cell of the table, for the Python that runs here."""
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if name == "cores" and server.step == 3 and not gil:
+    if name == "cores" and not gil and (
+        server.step == 3 or server.name == "06-executor"
+    ):
         return YES
+    if name == "batching" and server.step == 7 and not has_uring():
+        return NO
     return server.lessons[name]
+
+
+@functools.cache
+def has_uring() -> bool:
+    """Can step 07 use io_uring here? It tells by itself."""
+    probe = [sys.executable, str(ROOT / "07_parallel" / "uring.py")]
+    done = subprocess.run(probe, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def lesson_sides(server: Server, name: str) -> Iterator[object]:

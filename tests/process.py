@@ -1,6 +1,7 @@
 """Server processes for the tests: started, watched, stopped."""
 
 import contextlib
+import functools
 import os
 import re
 import select
@@ -15,7 +16,7 @@ from typing import IO
 import psutil
 
 from tests.client import GET_CLOSE, Client
-from tools.servers import Server
+from tools.servers import ROOT, Server
 
 READY = re.compile(r"Serving on http://127\.0\.0\.1:(\d+)/ \(Ctrl-C to stop\)")
 
@@ -32,9 +33,20 @@ def eventually(
     return True
 
 
+@functools.cache
+def why_no_uring() -> str:
+    """Why there is no io_uring here, in a sentence; "" if there is."""
+    command = [sys.executable, str(ROOT / "07_parallel" / "uring.py")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False
+    )
+    why = done.stdout + done.stderr if done.returncode else ""
+    return " ".join(why.split())
+
+
 def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
     """The options with the tests' defaults: any port, short work."""
-    found = list(options)
+    found = [*server.options, *options]
     if "--port" not in options:
         found += ["--port", "0"]
     if "--delay" not in options:
@@ -48,16 +60,20 @@ class Running:
     """A server process and what it wrote."""
 
     def __init__(
-        self, server: Server, options: tuple[str, ...], descriptors: int = 0
+        self,
+        server: Server,
+        options: tuple[str, ...],
+        descriptors: int = 0,
+        through: tuple[str, ...] = (),
     ) -> None:
         self.server = server
         self.command = [
             sys.executable, str(server.path), *options_of(server, options),
         ]
-        limited = []
+        limited = [*through]
         if descriptors:
             limit = f'ulimit -n {descriptors}; exec "$0" "$@"'
-            limited = ["sh", "-c", limit]
+            limited += ["sh", "-c", limit]
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         environment = dict(os.environ)
         environment.pop("PYTHONUNBUFFERED", None)  # it has to flush
@@ -216,9 +232,14 @@ def running(
 
 
 @contextlib.contextmanager
-def started(server: Server, *options: str) -> Iterator[Running]:
-    """Like running(), but how it ends is the test's business."""
-    process = Running(server, options)
+def started(
+    server: Server, *options: str, through: tuple[str, ...] = ()
+) -> Iterator[Running]:
+    """Like running(), but how it ends is the test's business.
+
+    through: a command that runs the server's, as ``seccomp.py ... --``.
+    """
+    process = Running(server, options, through=through)
     try:
         process.wait_until_ready()
         yield process

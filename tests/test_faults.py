@@ -300,7 +300,9 @@ def workers(process: Running) -> list[psutil.Process]:
 
 @rule("worker-killed", steps=range(7, 8))
 def test_worker_killed(server: Server) -> None:
-    with running(server, "--workers", "3") as process:
+    with running(
+        server, "--workers", "3", "--worker-kind", "process"
+    ) as process:
         process.assert_serves()
         before = workers(process)
         assert len(before) == 3, before
@@ -340,7 +342,9 @@ def all_serve(process: Running) -> bool:
 @rule("parent-killed", steps=range(7, 8))
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_parent_killed(server: Server) -> None:
-    with started(server, "--workers", "3") as process:
+    with started(
+        server, "--workers", "3", "--worker-kind", "process"
+    ) as process:
         process.assert_serves()
         orphans = workers(process)
         process.signal(signal.SIGKILL)

@@ -160,6 +160,7 @@ def test_good_requests(
         method=method, target=target, minor=minor,
         status=expected_status(method, target),
         keep_alive=keeps and "close" not in words and not length,
+        closes=not (keeps and "close" not in words) and not length,
         size=len(data),
     )
     for keep in (True, False):

@@ -139,8 +139,7 @@ def cores_used(process: Running) -> float:
     seen: list[int] = []
     while not all(client.received for client in clients):
         assert time.perf_counter() < begin + 60, "no answer in a minute"
-        states = [each.status() for each in process.processes()]
-        seen.append(states.count(psutil.STATUS_RUNNING))
+        seen.append(sum(map(running_threads, process.processes())))
         for client in clients:
             with contextlib.suppress(NoAnswer):
                 client.receive(0.001)
@@ -148,6 +147,20 @@ def cores_used(process: Running) -> float:
     for client in clients:
         client.close()
     return max(used, sorted(seen)[3 * len(seen) // 4])
+
+
+def running_threads(process: psutil.Process) -> int:
+    """How many threads of a process want to compute at this moment.
+
+    With a GIL it is one at most: others that run only ask for the GIL.
+    """
+    if getattr(sys, "_is_gil_enabled", lambda: True)():
+        return int(process.status() == psutil.STATUS_RUNNING)
+    count = 0
+    for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            count += stat.read_text().rpartition(") ")[2][0] == "R"
+    return count
 
 
 def steps_of_80_ms() -> int:

@@ -16,7 +16,8 @@ from typing import Any
 from tools.servers import ROOT
 
 SCHEMA = 1
-REFERENCE = ROOT / "docs" / "data" / "reference"
+DATA = ROOT / "docs" / "data"  # also the experiments' committed runs
+REFERENCE = DATA / "reference"
 OWN = ROOT / "results"
 
 # Suites: what a point belongs to.
@@ -28,6 +29,23 @@ SUITES = {
     "sweep": "--delay 0.1, 1 to 4096 clients, a new connection each",
     "syscalls": "--delay 0, strace -c, keep-alive, 1 and 50 clients",
 }
+# Those of --peers and of the experiments (./bench.sh NAME).
+MORE_SUITES = {
+    "peer-keep": "--delay 0, 100 clients, keep-alive, one worker each",
+    "peer-new": "--delay 0, 100 clients, a new connection each, one worker "
+    "each",
+    "crowd-new": "--delay 0.1, a thousand clients and more, a new "
+    "connection each, one worker",
+    "crowd-keep": "--delay 0.1, a thousand clients and more, keep-alive, one "
+    "worker",
+    "crowd-wrk": "the same, driven by wrk",
+    "hold": "a request under way on each of many connections at once",
+    "scale": "each request computes; by the number of workers",
+    "soak": "mixed load with resets, slow readers and killed workers",
+    "static": "a static page, 8 connections",
+    "threads": "threads against processes, with and without a GIL",
+}
+STEPS = ("default", "classic", "full")  # modes that measure all the steps
 
 
 class ResultsError(Exception):
@@ -58,6 +76,8 @@ class Run:
     threads: int | None = None  # the most seen at once, all processes
     context_switches: int | None = None
     system_calls: dict[str, int] = field(default_factory=dict)  # by name
+    extra: dict[str, float] = field(default_factory=dict)
+    # extra: what only one experiment measures, by a name that says its unit
     error: str | None = None
 
     def figure(self, name: str) -> float | None:
@@ -83,6 +103,8 @@ class Run:
             if not self.system_calls or not self.requests:
                 return None
             return sum(self.system_calls.values()) / self.requests
+        if name in self.extra:
+            return self.extra[name]
         if name not in NUMBERS:
             raise KeyError(name)
         value: float | None = getattr(self, name)
@@ -115,6 +137,7 @@ class Point:
     delay: float
     compute: int = 0
     keep_alive: bool = False
+    variant: str = ""  # what else sets it apart, as "2 workers"
     status: str = "ok"  # ok, failed, skipped
     reason: str = ""
     end: bool = False
@@ -166,7 +189,7 @@ class Results:
     """One run of ``./bench.sh``."""
 
     command: str
-    mode: str  # default, classic, full, smoke
+    mode: str  # default, classic, full, smoke, peers, or the experiment
     started: str  # ISO 8601 with offset
     commit: str  # "" outside git; ends in "+" if files were changed
     machine: Machine
@@ -236,14 +259,15 @@ def _make(kind: type, data: dict[str, Any]) -> Any:
     return kind(**{k: v for k, v in data.items() if k in known})
 
 
-def newest_own() -> Path | None:
-    """The folder of the reader's newest usable run, or None.
+def newest_own(modes: tuple[str, ...] = STEPS) -> Path | None:
+    """The folder of the reader's newest usable run in one of these modes.
 
-    A smoke run only shows that everything works: it does not count.
+    None if there is none. A smoke run only shows that everything works,
+    and an experiment measures something else: neither is for the steps.
     """
     for file in sorted(OWN.glob("*/results.json"), reverse=True):
         try:
-            if load(file.parent).mode != "smoke":
+            if load(file.parent).mode in modes:
                 return file.parent
         except ResultsError:
             continue

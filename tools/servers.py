@@ -31,7 +31,8 @@ class Server:
     file: its path from the root of the repository; title: a few words;
     waits: how it waits, for chart labels; lessons: a value of YES, NO or
     POOL for each key of LESSONS, in the order of LESSONS; workers: True
-    if it takes ``--workers``; exempt: names of rules of the contract
+    if it takes ``--workers``; options: what its command line needs to be
+    this variant; exempt: names of rules of the contract
     (``tests/rules.py``) that do not hold for it, each with the reason.
     """
 
@@ -42,6 +43,7 @@ class Server:
     waits: str
     lessons: dict[str, str]
     workers: bool = False
+    options: tuple[str, ...] = ()
     exempt: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -140,10 +142,16 @@ SERVERS = (
     ),
     Server(
         "07", 7, "07_parallel/server.py",
-        "completions, a process per core", "completions",
-        # Batching is io_uring's promise; a selector underneath still
-        # makes a call for each receive and each send.
+        "completions, a worker per core", "completions",
+        _lessons(YES, YES, YES, YES, YES, YES), workers=True,
+    ),
+    Server(
+        "07-emulated", 7, "07_parallel/server.py",
+        "the same without io_uring", "completions",
+        # A selector underneath still makes a call for each receive
+        # and each send.
         _lessons(YES, YES, YES, YES, YES, NO), workers=True,
+        options=("--engine", "emulated"),
     ),
 )
 

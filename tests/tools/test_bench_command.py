@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -21,6 +22,50 @@ from tools.servers import ROOT, SERVERS
 
 Smoke = tuple[subprocess.CompletedProcess[str], Path]
 BENCH = (sys.executable, "-m", "tools.bench")
+
+
+DEMO = """\
+import signal
+
+from tools.results import Point, Run
+
+ABOUT = "a demonstration (no time at all)"
+
+
+def add_options(parser):
+    parser.add_argument("--size", type=int, default=0)
+    parser.add_argument("--way")
+
+
+def run(options, results, folder, console):
+    if options.size == 1:
+        raise KeyboardInterrupt
+    results.points.append(Point("07", "demo", 1, 0.0, runs=[Run("x")]))
+    results.save(folder)
+    if options.size == 2:
+        signal.raise_signal(signal.SIGTERM)
+    if options.size == 3:
+        raise OSError(28, "No space left on device")
+    console.print(f"{options.repeats} repeats")
+    return options.size
+"""
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An experiment called demo; the folder of committed runs."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "x_demo.py").write_text(DEMO)
+    monkeypatch.setattr(command, "EXPERIMENTS", folder)
+    monkeypatch.setattr(command, "DATA", tmp_path / "data")
+    monkeypatch.setattr("tools.bench.__path__", [str(folder)])
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield tmp_path / "data"
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+    sys.modules.pop("tools.bench.x_demo", None)
 
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
@@ -43,11 +88,19 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
         (["--full", "--reference", "--output", "x"], "exclude each other"),
         (["--output", __file__], "it must be a folder"),
         (["--banana"], "--banana"),
-        (["banana"], "banana"),
+        (["banana"], "there is no experiment 'banana'; there are "),
+        (["demo", "--size", "x"], "argument --size: invalid int value"),
+        (["demo", "--repeats", "0"], "'0' is not a number from 1 to 50"),
+        (["demo", "--output", __file__], "it must be a folder"),
+        (["demo", "--output", "x", "--reference"], "exclude each other"),
+        (["demo", "again"], "unrecognized arguments: again"),
     ],
 )
 def test_nonsense_gives_one_sentence_and_status_2(
-    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    demo: Path,
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         command.main(words)
@@ -84,6 +137,89 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     for option in ("--classic", "--full", "--only", "--list", "--no-site"):
         assert option in said
+
+
+def test_help_lists_the_experiments(
+    capsys: pytest.CaptureFixture[str], demo: Path
+) -> None:
+    for words in (["--help"], ["demo", "--help"]):
+        with pytest.raises(SystemExit) as caught:
+            command.main(words)
+        assert caught.value.code == 0
+        said = capsys.readouterr().out
+        assert "a demonstration (no time at all)" in said
+    for option in ("--size", "--repeats", "--output", "--reference"):
+        assert option in said
+
+
+@pytest.mark.parametrize("name", command.experiment_names())
+def test_every_experiment_explains_itself(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main([name, "--help"])
+    assert caught.value.code == 0
+    assert "--output DIR" in capsys.readouterr().out
+
+
+def test_an_experiment_runs(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    words = ["demo", "--way", "a=/home/me/x,/y/z", "--output", str(folder)]
+    assert command.main([*words, "--repeats", "3"]) == 0
+    assert "3 repeats" in capsys.readouterr().out
+    found = results.load(folder)
+    assert (found.mode, found.complete) == ("demo", True)
+    assert found.command == "./bench.sh demo --way a=x,z --repeats 3"
+    assert not demo.exists()
+
+
+def test_an_experiment_becomes_the_committed_run_of_its_name(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "OWN", tmp_path / "own")
+    (demo / "demo").mkdir(parents=True)
+    (demo / "demo" / "old").write_text("old")
+    assert command.main(["demo", "--reference", "--size", "4"]) == 4
+    assert (demo / "demo" / "old").exists()  # that was no good run
+    assert command.main(["demo", "--reference"]) == 0
+    assert [p.name for p in (demo / "demo").iterdir()] == ["results.json"]
+
+
+@pytest.mark.parametrize(
+    ("size", "status", "sentence"),
+    [
+        (1, 130, "Interrupted before anything was measured."),
+        (2, 130, "Interrupted: what was measured is in"),
+        (3, 1, "Stopped: No space left on device."),
+    ],
+)
+def test_an_experiment_that_is_cut_short(
+    demo: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    size: int,
+    status: int,
+    sentence: str,
+) -> None:
+    folder = tmp_path / "out"
+    words = ["demo", "--size", str(size), "--output", str(folder)]
+    assert command.main(words) == status
+    assert sentence in capsys.readouterr().out
+    if size == 1:
+        assert not folder.exists()
+    else:
+        assert not results.load(folder).complete
+
+
+def test_an_experiment_is_not_the_readers_run_of_the_steps(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "OWN", tmp_path)
+    assert command.main(["demo", "--output", str(tmp_path / "1")]) == 0
+    assert results.newest_own() is None
+    assert results.newest_own(("demo",)) == tmp_path / "1"
 
 
 @pytest.fixture(scope="module")

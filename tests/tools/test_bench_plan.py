@@ -3,6 +3,7 @@
 import itertools
 
 from tools.bench import plan
+from tools.bench.ab import Load
 from tools.servers import SERVERS, by_name
 
 ALL = list(SERVERS)
@@ -43,6 +44,7 @@ def test_every_server_is_in_every_suite() -> None:
 def test_few_new_connections_where_ports_stay_busy() -> None:
     for task in plan.default(ALL, 1, False):
         if not task.load.keep_alive:
+            assert isinstance(task.load, Load)
             assert task.load.requests <= plan.PORTS_ELSEWHERE
 
 
@@ -69,6 +71,7 @@ def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:
     found = {}
     for clients, rate in rate_of.items():
         task = plan.sweep_task(by_name("03"), clients, 1, rates)
+        assert isinstance(task.load, Load)
         found[clients] = task.load.requests
         rates.append(rate)
     return found

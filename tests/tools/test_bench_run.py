@@ -322,6 +322,14 @@ def test_cpu_time_is_that_of_the_load(fake: MakeServer) -> None:
     assert 0.002 < busy.cpu_user + busy.cpu_system < 1.0
 
 
+def test_cpu_time_below_a_step_of_the_kernel_counts() -> None:
+    with server.start(by_name("02"), 0.0) as process:
+        meter = Meter(process)
+        process.warm_up(1)
+        cost = meter.read()
+    assert 0 < cost.cpu_user + cost.cpu_system < 0.5
+
+
 def test_local_paths_are_taken_out_of_messages() -> None:
     text = f"can't open {ROOT}/03_threading/server.py in {Path.home()}"
     assert server.scrub(text) == "can't open 03_threading/server.py in ~"

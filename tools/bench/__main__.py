@@ -2,14 +2,18 @@
 
 import argparse
 import datetime
+import importlib
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, Protocol, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -20,15 +24,21 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tools.bench import plan, preflight, table
+from tools import peers
+from tools.bench import plan, preflight, table, wrk
+from tools.bench.peers import start
 from tools.bench.run import Bench
-from tools.results import OWN, REFERENCE, Results
+from tools.bench.server import ServerError
+from tools.results import DATA, OWN, REFERENCE, Results
 from tools.servers import ROOT, SERVERS, Server, by_name, select
 
 FULL_REPEATS = 3
+PEER_REPEATS = 5
 MOST_REPEATS = 50
 WIDTH = 100  # columns when the output goes to a file
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
+EXPERIMENTS = Path(__file__).parent  # the folder of x_NAME.py
+HELP = {"-h", "--help"}
 
 ABOUT = """\
 Measures the servers under load, prints a table, keeps the figures in
@@ -39,12 +49,33 @@ and its raw speed (--delay 0) with new connections and with keep-alive.
 About three minutes."""
 
 
+class Experiment(Protocol):
+    """What a module ``tools/bench/x_NAME.py`` offers as ``./bench.sh NAME``.
+
+    ABOUT: one line for --help, with about how long it takes.
+    """
+
+    ABOUT: str
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the experiment's own options."""
+
+    def run(
+        self,
+        options: argparse.Namespace,
+        results: Results,
+        folder: Path,
+        console: Console,
+    ) -> int:
+        """Measure, save after every run, print; the exit status."""
+
+
 class Parser(argparse.ArgumentParser):
     """Says in one sentence what is wrong."""
 
     def error(self, message: str) -> NoReturn:
         """Print the sentence, exit with status 2."""
-        self.exit(2, f"bench.sh: {message} (see ./bench.sh --help)\n")
+        self.exit(2, f"bench.sh: {message} (see {self.prog} --help)\n")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -52,6 +83,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(
         prog="./bench.sh",
         description=ABOUT,
+        epilog=_experiments() if HELP & {*arguments} else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -71,6 +103,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help=f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
         "works; exit status 1 if a server failed",
     )
+    modes.add_argument(
+        "--peers", metavar="NAMES",
+        help="other people's servers with the same page, beside ours: all, "
+        "or some of " + ", ".join(p.name for p in peers.PEERS) + " (all: "
+        "about 17 minutes, --only shortens it)",
+    )
     add(
         "--only", metavar="LIST",
         help="servers to measure: step numbers or names, as in "
@@ -78,8 +116,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     add(
         "--repeats", type=_repeats, metavar="N",
-        help=f"measure each point N times (--full: {FULL_REPEATS}, else 1) "
-        "and take the median",
+        help=f"measure each point N times (--full: {FULL_REPEATS}, --peers: "
+        f"{PEER_REPEATS}, else 1) and take the median",
     )
     add(
         "--load", choices=("ab", "python"),
@@ -92,24 +130,41 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     add(
         "--reference", action="store_true",
-        help="with --full: make this run the reference in docs/data/",
+        help="with --full: make this run the reference in docs/data/; with "
+        "--peers all: the one of the peers",
     )
     add("--no-site", action="store_true", help="do not build the site")
-    add("--list", action="store_true", help="print the servers and end")
+    add(
+        "--list", action="store_true",
+        help="print the servers and the peers, and end",
+    )
     options = parser.parse_args(arguments)
     try:
         options.servers = _servers(options)
+        named = options.peers
+        options.peers = [] if named is None else peers.select(named)
     except ValueError as error:
         parser.error(str(error))
-    if options.reference and (not options.full or options.only):
+    if options.peers:
+        if options.reference and named != "all":
+            parser.error("--reference with --peers needs all peers")
+    elif options.reference and (not options.full or options.only):
         parser.error("--reference needs --full, and all servers")
-    if options.reference and options.output:
-        parser.error("--reference and --output exclude each other")
-    if options.output and (options.output / "results.json").exists():
-        parser.error("--output names a folder that already holds results")
-    if options.output and options.output.is_file():
-        parser.error("--output names a file; it must be a folder")
+    _check_output(parser, options)
     return options
+
+
+def _check_output(
+    parser: Parser, options: argparse.Namespace
+) -> None:
+    """Results that are already there stay untouched."""
+    output: Path | None = options.output
+    if output and options.reference:
+        parser.error("--reference and --output exclude each other")
+    if output and (output / "results.json").exists():
+        parser.error("--output names a folder that already holds results")
+    if output and output.is_file():
+        parser.error("--output names a file; it must be a folder")
 
 
 def _repeats(text: str) -> int:
@@ -138,26 +193,35 @@ def main(arguments: list[str]) -> int:
     built, or in a smoke run a server failed; 2: bad options; 130:
     interrupted, what was measured is kept.
     """
-    options = parse(arguments)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
+    if arguments and not arguments[0].startswith("-"):
+        return experiment(arguments[0], arguments[1:], console)
+    options = parse(arguments)
     if options.list:
         for server in SERVERS:
             console.print(
                 f"{server.name:<12} {server.title}  [dim]{server.file}"
             )
+        for peer in peers.PEERS:
+            console.print(f"{peer.name:<12} {peer.title}  [dim]--peers")
         return 0
-    # Even where a shell made us ignore them: the load must be stoppable.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not nohup
-        signal.signal(signal.SIGHUP, _interrupt)
+    _catch_signals()
     try:
         return _measure(options, console)
     except KeyboardInterrupt:
         console.print("\nInterrupted before anything was measured.")
         return 130
+
+
+def _catch_signals() -> None:
+    """Ctrl-C and its like raise KeyboardInterrupt from now on."""
+    # Even where a shell made us ignore them: the load must be stoppable.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not nohup
+        signal.signal(signal.SIGHUP, _interrupt)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -188,6 +252,7 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
         tools=preflight.tool_versions(load),
         load=load,
     )
+    missing = start.missing(options.peers, console.print)
     interrupted = False
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
@@ -199,7 +264,10 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
             bench = Bench(
                 results, folder, progress, preflight.most_clients(open_files)
             )
-            _run(options, bench)
+            if options.peers:
+                _run_peers(options, bench, missing)
+            else:
+                _run(options, bench)
             bench.finish()
     except KeyboardInterrupt:
         interrupted = True
@@ -215,8 +283,12 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
         )
         return 130
     if options.reference:
-        folder = _make_reference(folder)
+        folder = _make_reference(
+            folder, DATA / "peers" if options.peers else REFERENCE
+        )
     console.print(f"\nFigures and raw outputs: {_shown(folder)}")
+    if options.peers:  # the site shows the committed run of these
+        return 0
     status = 0
     if options.smoke and any(p.status == "failed" for p in results.points):
         status = 1
@@ -248,8 +320,27 @@ def _run(options: argparse.Namespace, bench: Bench) -> None:
         bench.sweep(servers, repeats)
 
 
+def _run_peers(
+    options: argparse.Namespace, bench: Bench, missing: dict[str, str]
+) -> None:
+    """Measure the peers beside our servers; missing: name -> why."""
+    results = bench.results
+    version = wrk.version() if results.load == "ab" else None
+    if version:
+        results.tools["wrk"] = version
+    there = [p for p in options.peers if p.name not in missing]
+    results.tools.update(start.versions(there))
+    tasks = plan.peers(
+        options.peers, options.servers, options.repeats or PEER_REPEATS,
+        version is not None, preflight.ports_free_at_once(),
+    )
+    bench.measure_all([t for t in tasks if t.server.name not in missing])
+    for name, reason in missing.items():
+        bench.skip([t for t in tasks if t.server.name == name], reason)
+
+
 def _mode(options: argparse.Namespace) -> str:
-    for mode in ("classic", "full", "smoke"):
+    for mode in ("classic", "full", "smoke", "peers"):
         if getattr(options, mode):
             return mode
     return "default"
@@ -260,6 +351,10 @@ def _command(options: argparse.Namespace) -> str:
     words = ["./bench.sh"]
     if _mode(options) != "default":
         words.append(f"--{_mode(options)}")
+    if options.peers:
+        everyone = len(options.peers) == len(peers.PEERS)
+        names = ",".join(peer.name for peer in options.peers)
+        words.append("all" if everyone else names)
     if options.only is not None:
         words += ["--only", ",".join(s.name for s in options.servers)]
     if options.repeats:
@@ -281,15 +376,16 @@ def _folder(now: datetime.datetime) -> Path:
     return folder
 
 
-def _make_reference(folder: Path) -> Path:
+def _make_reference(folder: Path, place: Path | None = None) -> Path:
     """Put a complete run in the place of the committed one."""
-    fresh = REFERENCE.with_name("reference.new")
+    place = place or REFERENCE
+    fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(folder, fresh)
-    shutil.rmtree(REFERENCE, ignore_errors=True)
-    fresh.rename(REFERENCE)
+    shutil.rmtree(place, ignore_errors=True)
+    fresh.rename(place)
     shutil.rmtree(folder)
-    return REFERENCE
+    return place
 
 
 def _shown(folder: Path) -> str:
@@ -316,6 +412,120 @@ def _build_site(console: Console) -> bool:
         return False
     console.print("The site: open site/index.html in a browser.")
     return True
+
+
+# Experiments: ./bench.sh NAME ------------------------------------------
+
+
+def experiment_names() -> list[str]:
+    """The experiments there are, in alphabetical order."""
+    files = EXPERIMENTS.glob("x_*.py")
+    return sorted(file.stem.removeprefix("x_") for file in files)
+
+
+def _experiment(name: str) -> Experiment:
+    return cast(Experiment, importlib.import_module(f"tools.bench.x_{name}"))
+
+
+def _experiments() -> str:
+    """What --help says of the experiments."""
+    lines = ["experiments (./bench.sh NAME --help explains its options):"]
+    for name in experiment_names():
+        lines.append(f"  {name:<12} {_experiment(name).ABOUT}")
+    return "\n".join(lines)
+
+
+def experiment(name: str, arguments: list[str], console: Console) -> int:
+    """Run ``./bench.sh NAME``; returns the exit status.
+
+    It is that of the experiment; 1: it was stopped by an error; 2: there
+    is none of this name, or the options make no sense; 130: interrupted,
+    what was measured is kept.
+    """
+    if name not in experiment_names():
+        print(
+            f"bench.sh: there is no experiment {name!r}; there are "
+            f"{', '.join(experiment_names()) or 'none'}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    module = _experiment(name)
+    options = _experiment_options(name, module, arguments)
+    _catch_signals()
+    open_files = preflight.raise_open_files()
+    now = datetime.datetime.now().astimezone()
+    folder = options.output or _folder(now)
+    load = "ab" if shutil.which("ab") else "python"
+    results = Results(
+        command=_as_typed([name, *arguments]),
+        mode=name,
+        started=now.isoformat(timespec="seconds"),
+        commit=preflight.commit(),
+        machine=preflight.machine(open_files),
+        tools=preflight.tool_versions(load),
+        load=load,
+    )
+    begun = time.monotonic()
+    try:
+        status = module.run(options, results, folder, console)
+        results.complete = True
+    except KeyboardInterrupt:
+        status = 130
+    except (OSError, ServerError) as error:
+        console.print(f"Stopped: {getattr(error, 'strerror', '') or error}.")
+        status = 1
+    if not results.points:
+        if status == 130:
+            console.print("\nInterrupted before anything was measured.")
+        return status
+    results.seconds = round(time.monotonic() - begun, 1)
+    results.save(folder)
+    if status == 130:
+        console.print(
+            f"\nInterrupted: what was measured is in {_shown(folder)}."
+        )
+        return status
+    if options.reference and status == 0:
+        folder = _make_reference(folder, DATA / name)
+    console.print(f"\nFigures and raw outputs: {_shown(folder)}")
+    return status
+
+
+def _experiment_options(
+    name: str, module: Experiment, arguments: list[str]
+) -> argparse.Namespace:
+    """The options of an experiment. Exits with status 2 on nonsense."""
+    parser = Parser(
+        prog=f"./bench.sh {name}", description=module.ABOUT,
+        allow_abbrev=False,
+    )
+    module.add_options(parser)
+    parser.add_argument(
+        "--repeats", type=_repeats, metavar="N",
+        help="measure each point N times and take the median",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR",
+        help="folder for the figures (default: results/DATE-TIME)",
+    )
+    parser.add_argument(
+        "--reference", action="store_true",
+        help=f"make this run the committed one, docs/data/{name}",
+    )
+    options = parser.parse_args(arguments)
+    _check_output(parser, options)
+    return options
+
+
+def _as_typed(words: list[str]) -> str:
+    """A command without what only this machine knows: folders."""
+    shown = ["./bench.sh"]
+    skip = False
+    for word in words:
+        if not skip and not word.startswith("--output"):
+            shown.append(re.sub(r"(?<![^\s,=])/(?:[^\s,=/]+/)*", "", word))
+        skip = word == "--output"
+    return shlex.join(shown)
 
 
 if __name__ == "__main__":

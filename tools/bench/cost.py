@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from tools.bench.server import Process
+from tools.bench.server import Running
 
 SAMPLE_SECONDS = 0.17  # not a divisor of 0.1 s: waves of clients differ
 TREE_SECONDS = 1.0  # looking for new worker processes costs more
@@ -41,7 +41,7 @@ class Cost:
 class Meter:
     """Watches a server from now on: call `sample` now and then."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Running) -> None:
         self._process = process
         self._members = process.processes()
         self._looked = time.monotonic()
@@ -86,14 +86,13 @@ def _cpu(process: psutil.Process) -> tuple[float, float]:
     except psutil.Error:
         return 0.0, 0.0
     user, system = times.user, times.system
-    if sys.platform == "linux" and user + system:
+    if sys.platform == "linux":
         with contextlib.suppress(OSError):
             # clock_getcpuclockid(3), which Python does not offer
             total = time.clock_gettime((~process.pid << 3) | 2)
-            return (
-                total * user / (user + system),
-                total * system / (user + system),
-            )
+            # Less than a step so far: all of it counts as user time.
+            part = user / (user + system) if user + system else 1.0
+            return total * part, total * (1 - part)
     return user, system
 
 

@@ -9,7 +9,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tools.bench import wrk
 from tools.bench.ab import MANY, Load
+from tools.peers import Peer
 from tools.servers import Server
 
 DELAY = 0.1  # seconds: what a request waits in all suites but the raw ones
@@ -23,25 +25,40 @@ SWEEP_SECONDS = 2.5  # about so long is a point of the sweep
 SWEEP_LIMIT = 12  # seconds: a point never takes longer
 PATIENCE_MS = 10_000.0  # a client that waits longer ends the line
 
+PEER_CLIENTS = 100
+PEER_SECONDS = 3
+
 SYSCALL_LOADS = {1: 500, 50: 2000}  # clients -> requests
 
 
 @dataclass(frozen=True)
 class Task:
-    """One server under one load, to be measured ``repeats`` times."""
+    """One server under one load, to be measured ``repeats`` times.
 
-    server: Server
+    delay: seconds; options: more for the server's command line; variant:
+    what they make of it, in words.
+    """
+
+    server: Server | Peer
     suite: str
-    delay: float  # seconds
-    load: Load
+    delay: float
+    load: Load | wrk.Load
     repeats: int = 1
+    options: tuple[str, ...] = ()
+    variant: str = ""
 
     @property
     def seconds(self) -> float:
         """About how long one run takes, with start and stop."""
         load = self.load
+        if isinstance(load, wrk.Load):
+            return OVERHEAD_SECONDS + load.seconds
         rate = load.clients / self.delay if self.delay else 1000.0
-        if self.server.lessons["overlap"] == "no" and self.delay:
+        one_by_one = (
+            isinstance(self.server, Server)
+            and self.server.lessons["overlap"] == "no"
+        )
+        if one_by_one and self.delay:
             rate = 1 / self.delay
         needed = load.requests / rate
         return OVERHEAD_SECONDS + min(needed, load.seconds or math.inf)
@@ -94,6 +111,44 @@ def syscalls(servers: list[Server]) -> list[Task]:
         for clients, requests in SYSCALL_LOADS.items()
         for server in servers
     ]
+
+
+def peers(
+    peers: list[Peer],
+    servers: list[Server],
+    repeats: int,
+    with_wrk: bool,
+    ports_free_at_once: bool,
+) -> list[Task]:
+    """The peers and our servers side by side, one worker each.
+
+    with_wrk: wrk makes the keep-alive load. ab asks in HTTP/1.0, and some
+    peers then close the connection.
+    """
+    new = MANY if ports_free_at_once else PORTS_ELSEWHERE
+    keep = (
+        wrk.Load(PEER_CLIENTS, PEER_SECONDS)
+        if with_wrk
+        else Load(PEER_CLIENTS, MANY, PEER_SECONDS, keep_alive=True)
+    )
+    loads = {
+        "peer-keep": keep,
+        "peer-new": Load(PEER_CLIENTS, new, PEER_SECONDS),
+    }
+    everybody: list[Server | Peer] = [*peers, *servers]
+    tasks = []
+    for suite, load in loads.items():
+        for one in everybody:
+            # What --workers means to others is a number of threads.
+            cores = isinstance(one, Server) and one.lessons["cores"] == "yes"
+            tasks.append(
+                Task(
+                    one, suite, 0.0, load, repeats,
+                    ("--workers", "1") if cores else (),
+                    "1 worker" if cores else "",
+                )
+            )
+    return tasks
 
 
 def sweep_task(

@@ -12,10 +12,12 @@ from pathlib import Path
 from rich.markup import escape
 from rich.progress import Progress, TaskID
 
-from tools.bench import plan, server, strace
-from tools.bench.ab import AbError, Load, Report, parse
+from tools.bench import plan, server, strace, wrk
+from tools.bench.ab import AbError, Report, parse
 from tools.bench.cost import SAMPLE_SECONDS, Meter
-from tools.bench.server import Process, ServerError, start
+from tools.bench.peers import start as peers
+from tools.bench.server import Running, ServerError, start
+from tools.peers import Peer
 from tools.results import Point, Results, Run
 from tools.servers import ROOT, Server
 
@@ -28,8 +30,9 @@ END_SECONDS = 3.0  # for ab to print its figures after an interrupt
 PROGRAMS = {
     "ab": ("ab",),
     "python": (sys.executable, "-m", "tools.bench.client"),
+    "wrk": ("wrk",),
 }
-SHOWN = {"ab": ("ab",), "python": ("python3", "-m", "tools.bench.client")}
+SHOWN = {**PROGRAMS, "python": ("python3", "-m", "tools.bench.client")}
 
 
 class Bench:
@@ -87,7 +90,7 @@ class Bench:
                     rate = point.median("requests_per_second")
                     rates[task.server.name].append(rate or 0.0)
                     if point.end:
-                        alive.remove(task.server)
+                        alive = [s for s in alive if s != task.server]
                         self._say(
                             f"[yellow]{task.server.name} ends at {clients} "
                             f"clients: {escape(point.reason)}"
@@ -127,9 +130,9 @@ class Bench:
         return run
 
     def _measure(self, task: plan.Task, number: int) -> Run:
-        run = Run(f"python3 {task.server.file} --delay {task.delay:g}")
+        run = Run(planned_command(task))
         try:
-            with start(task.server, task.delay) as process:
+            with launch(task) as process:
                 run.command = process.command
                 process.warm_up(plan.WARM_UP.get(task.delay, 2))
                 words = self._announce(task, process, run, number)
@@ -150,10 +153,11 @@ class Bench:
         return run
 
     def _announce(
-        self, task: plan.Task, process: Process, run: Run, number: int
+        self, task: plan.Task, process: Running, run: Run, number: int
     ) -> list[str]:
         """Show the load's command, note it, return it to be run."""
-        load = self.results.load
+        wants_wrk = isinstance(task.load, wrk.Load)
+        load = "wrk" if wants_wrk else self.results.load
         shown = " ".join(task.load.command(process.url, SHOWN[load]))
         run.command += f"\n{shown}"
         which = task.server.name
@@ -163,7 +167,7 @@ class Bench:
         return task.load.command(process.url, PROGRAMS[load])
 
     def _load(
-        self, task: plan.Task, process: Process, run: Run, words: list[str]
+        self, task: plan.Task, process: Running, run: Run, words: list[str]
     ) -> tuple[str, bool]:
         """Run the load and note what it cost the server."""
         meter = Meter(process)
@@ -179,7 +183,7 @@ class Bench:
         return text, late
 
     def _count(
-        self, task: plan.Task, process: Process, run: Run, words: list[str]
+        self, task: plan.Task, process: Running, run: Run, words: list[str]
     ) -> tuple[str, bool]:
         """Run the load and count the server's system calls."""
         pids = [member.pid for member in process.processes()]
@@ -195,9 +199,12 @@ class Bench:
     ) -> None:
         """The load generator's figures into a run."""
         try:
-            report = parse(text)
-        except AbError as error:
-            run.requests = error.requests
+            if isinstance(task.load, wrk.Load):
+                report: Report | wrk.Report = wrk.parse(text)
+            else:
+                report = parse(text)
+        except (AbError, wrk.WrkError) as error:
+            run.requests = getattr(error, "requests", 0)
             run.error = str(error)
             return
         run.requests = report.requests
@@ -209,6 +216,9 @@ class Bench:
             run.seconds = report.seconds
             run.requests_per_second = report.per_second
             run.latency_ms = report.latency_ms
+        if task.suite == "peer-keep" and isinstance(report, Report):
+            kept = report.kept_alive / max(report.requests, 1)
+            run.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
         run.error = fault(report, late)
 
     # Screen and disk -----------------------------------------------------
@@ -220,6 +230,7 @@ class Bench:
         return found or Point(
             server=task.server.name, suite=task.suite, clients=load.clients,
             delay=task.delay, keep_alive=load.keep_alive,
+            variant=task.variant,
         )
 
     def _save(self) -> None:
@@ -231,7 +242,7 @@ class Bench:
         self.results.complete = True
         self._save()
 
-    def _keep_raw(self, one: Server, command: str, text: str) -> None:
+    def _keep_raw(self, one: Server | Peer, command: str, text: str) -> None:
         """Append an output, under its commands, to the server's file."""
         raw = self.folder / "raw"
         raw.mkdir(parents=True, exist_ok=True)
@@ -256,11 +267,28 @@ class Bench:
             self.progress.advance(self._bar, seconds)
 
 
+def launch(
+    task: plan.Task,
+) -> contextlib.AbstractContextManager[Running]:
+    """The task's server, started and stopped. Raises ServerError."""
+    if isinstance(task.server, Peer):
+        return peers.start(task.server)
+    return start(task.server, task.delay, task.options)
+
+
+def planned_command(task: plan.Task) -> str:
+    """How the task's server is started, for one that does not start."""
+    if isinstance(task.server, Peer):
+        return peers.planned_command(task.server)
+    words = ["python3", task.server.file, "--delay", f"{task.delay:g}"]
+    return " ".join([*words, *task.server.options, *task.options])
+
+
 def patience(task: plan.Task) -> float:
     """Seconds after which a load is interrupted."""
-    load: Load = task.load
-    if load.seconds is not None:
-        return load.seconds + GRACE_SECONDS
+    load = task.load
+    if isinstance(load, wrk.Load) or load.seconds is not None:
+        return (load.seconds or 0) + GRACE_SECONDS
     return load.requests * task.delay + SLACK_SECONDS
 
 
@@ -301,7 +329,7 @@ def run_load(
         return output.read().decode("utf-8", "replace"), late
 
 
-def fault(report: Report, late: bool) -> str | None:
+def fault(report: Report | wrk.Report, late: bool) -> str | None:
     """Why a report is no good figure, None if it is one."""
     if report.requests == 0:
         return f"no request was answered ({report.failed} failed)"

@@ -28,34 +28,34 @@ class ServerError(Exception):
     """A server that does not start or answer; the text says why."""
 
 
-class Process:
-    """A running server. Use `start`."""
+class Running:
+    """A running web server of any kind, with its worker processes."""
 
-    def __init__(self, server: Server, delay: float) -> None:
-        """Start the server and wait until it is ready.
+    command = ""  # how to start it by hand on the port it has now
 
-        delay: seconds a request waits. Raises ServerError.
+    def __init__(self, words: list[str], cwd: Path | None = None) -> None:
+        """Start it in the folder cwd and wait until it is ready.
+
+        Raises ServerError.
         """
-        self.server = server
         self.switches: int | None = None  # of its whole life, once ended
         self._exit: int | None = None
         self._workers: list[psutil.Process] = []
-        if not server.path.is_file():
-            raise ServerError(f"there is no {server.file}")
         # Files, not pipes: they never fill. Closed in stop.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
-        self.options = f"--delay {delay:g}"
-        self._child = subprocess.Popen(
-            [
-                sys.executable, str(server.path), "--port", "0",
-                *self.options.split(),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=self._err,
-            start_new_session=True,  # Ctrl-C is ours: we end it
-        )
+        try:
+            self._child = subprocess.Popen(
+                words,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=self._out,
+                stderr=self._err,
+                start_new_session=True,  # Ctrl-C is ours: we end it
+            )
+        except OSError as error:
+            why = f"{words[0]} cannot be run: {error.strerror}"
+            raise ServerError(scrub(why)) from error
         self.pid = self._child.pid
         try:
             self.url, self.port = self._wait_ready()
@@ -63,17 +63,16 @@ class Process:
             self.stop()
             raise
 
-    @property
-    def command(self) -> str:
-        """How to start it by hand on the port it has now."""
-        return f"python3 {self.server.file} {self.options} --port {self.port}"
+    def _ready(self) -> tuple[str, int] | None:
+        """Its address and port if it is ready, else None."""
+        raise NotImplementedError
 
     def _wait_ready(self) -> tuple[str, int]:
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
-            found = READY.search(_text(self._out))
+            found = self._ready()
             if found:
-                return found[1], int(found[2])
+                return found
             if self.died() is not None:
                 raise ServerError(
                     f"the server does not start: {self.last_words()}"
@@ -86,21 +85,48 @@ class Process:
     def warm_up(self, requests: int) -> None:
         """Send a few ordinary requests. Raises ServerError."""
         for _ in range(requests):
-            client = http.client.HTTPConnection(
-                "127.0.0.1", self.port, timeout=WARM_UP_SECONDS
+            self._get()
+
+    def check_page(self, kind: str, body: bytes) -> None:
+        """See that GET / is answered with this page.
+
+        kind: its Content-Type. Raises ServerError.
+        """
+        fields, found = self._get()
+        if found != body:
+            raise ServerError(
+                f"GET / is answered with another page ({len(found)} bytes "
+                f"instead of {len(body)})"
             )
-            try:
-                client.request("GET", "/")
-                status = client.getresponse().status
-            except (OSError, http.client.HTTPException) as error:
-                why = f"GET / has no good answer: {scrub(str(error))}"
-                if self.died() is not None:
-                    why = f"the server died: {self.last_words()}"
-                raise ServerError(why) from error
-            finally:
-                client.close()
-            if status != 200:
-                raise ServerError(f"GET / is answered with status {status}")
+        wanted = {"Content-Type": kind, "Content-Length": str(len(body))}
+        for name, value in wanted.items():
+            if fields.get(name) != value:
+                raise ServerError(
+                    f"GET / is answered with {name}: "
+                    f"{fields.get(name, 'none')} instead of {value}"
+                )
+
+    def _get(self) -> tuple[http.client.HTTPMessage, bytes]:
+        """The header fields and the body of GET /. Raises ServerError."""
+        client = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=WARM_UP_SECONDS
+        )
+        try:
+            client.request("GET", "/")
+            answer = client.getresponse()
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            why = f"GET / has no good answer: {scrub(str(error))}"
+            if self.died() is not None:
+                why = f"the server died: {self.last_words()}"
+            raise ServerError(why) from error
+        finally:
+            client.close()
+        if answer.status != 200:
+            raise ServerError(
+                f"GET / is answered with status {answer.status}"
+            )
+        return answer.msg, body
 
     def processes(self) -> list[psutil.Process]:
         """Its process and its workers; fewer if some have ended."""
@@ -157,13 +183,49 @@ class Process:
             self._err.close()
 
 
+class Process(Running):
+    """A running server of ours. Use `start`."""
+
+    def __init__(
+        self,
+        server: Server,
+        delay: float,
+        options: tuple[str, ...] = (),
+        python: str = sys.executable,
+    ) -> None:
+        """Start the server and wait until it is ready.
+
+        delay: seconds a request waits; options: more for its command
+        line; python: the interpreter. Raises ServerError.
+        """
+        self.server = server
+        if not server.path.is_file():
+            raise ServerError(f"there is no {server.file}")
+        words = ["--delay", f"{delay:g}", *server.options, *options]
+        self.options = " ".join(words)
+        super().__init__([python, str(server.path), "--port", "0", *words])
+        self.command = (
+            f"python3 {server.file} {self.options} --port {self.port}"
+        )
+
+    def _ready(self) -> tuple[str, int] | None:
+        found = READY.search(_text(self._out))
+        return (found[1], int(found[2])) if found else None
+
+
 @contextlib.contextmanager
-def start(server: Server, delay: float) -> Iterator[Process]:
+def start(
+    server: Server,
+    delay: float,
+    options: tuple[str, ...] = (),
+    python: str = sys.executable,
+) -> Iterator[Process]:
     """A fresh server on a free port, stopped at the end come what may.
 
-    delay: seconds a request waits. Raises ServerError.
+    delay: seconds a request waits; options: more for its command line;
+    python: the interpreter. Raises ServerError.
     """
-    process = Process(server, delay)
+    process = Process(server, delay, options, python)
     try:
         yield process
     finally:

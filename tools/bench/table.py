@@ -1,5 +1,6 @@
 """The tables at the end of a run."""
 
+import math
 from collections.abc import Callable
 
 from rich import box
@@ -8,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tools.bench.run import trouble
-from tools.results import SUITES, Point, Results
+from tools.results import MORE_SUITES, SUITES, Point, Results
 from tools.servers import SERVERS
 
 MEGABYTE = 1_000_000
@@ -16,11 +17,19 @@ LEGEND = (
     "share: of the possible (clients / delay); CPU ms: for each request; "
     "MB: peak memory"
 )
+PEER_LEGEND = (
+    "CPU us: of the server, for each request, median and from-to; of "
+    "nginx: that against nginx's in this run; user: part of it spent in "
+    "the program itself, the rest in the system"
+)
+PEERS = ("peer-keep", "peer-new")
+KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
 
 
 def show(results: Results, console: Console) -> None:
     """Print a table for each suite that was measured."""
-    for suite in SUITES:
+    suites = SUITES | MORE_SUITES
+    for suite in suites:
         points = results.suite(suite)
         if not points:
             continue
@@ -28,15 +37,26 @@ def show(results: Results, console: Console) -> None:
             table = _sweep(points)
         elif suite == "syscalls":
             table = _syscalls(points)
+        elif suite in PEERS:
+            table = _peers(points)
         else:
             table = _loads(points)
-        table.title = f"{suite}: {SUITES[suite]}"
+        table.title = f"{suite}: {suites[suite]}"
         console.print()
         console.print(table)
         for point in points:
             if point.status != "ok" and suite != "sweep":
                 console.print(_why(point), highlight=False)
-    if any(p.suite not in ("sweep", "syscalls") for p in results.points):
+        closing = [p.server for p in points if _closes(p)]
+        if closing:
+            console.print(
+                "Closed the connection after each answer to this load: "
+                f"{', '.join(closing)} (ab speaks HTTP/1.0; with wrk "
+                "installed, it is asked in HTTP/1.1)"
+            )
+    if any(p.suite in PEERS for p in results.points):
+        console.print(f"\n[dim]{PEER_LEGEND}")
+    elif any(p.suite not in ("sweep", "syscalls") for p in results.points):
         console.print(f"\n[dim]{LEGEND}")
 
 
@@ -131,6 +151,65 @@ def _syscalls(points: list[Point]) -> Table:
             ", ".join(often),
         )
     return table
+
+
+def _peers(points: list[Point]) -> Table:
+    """One row a server, the one that needs least CPU first."""
+    table = _new(
+        "CPU us", "of nginx", "user", "requests/s", "p50 ms", "p99 ms",
+        "failed", "MB",
+    )
+    nginx = next((p for p in points if p.server == "nginx"), None)
+    base = nginx.median("cpu_ms") if nginx else None
+
+    def cheapest_first(point: Point) -> float:
+        cpu = point.median("cpu_ms")
+        return math.inf if cpu is None else cpu
+
+    for point in sorted(points, key=cheapest_first):
+        if point.status != "ok":
+            table.add_row(point.server, _status(point))
+            continue
+        cpu = point.median("cpu_ms")
+        table.add_row(
+            point.server,
+            _cpu_us(point),
+            f"{cpu / base:.2f}" if cpu is not None and base else "",
+            _format(_user_share(point), lambda v: f"{100 * v:.0f} %"),
+            _rate(point),
+            _format(point.median("p50"), lambda v: f"{v:.1f}"),
+            _format(point.median("p99"), lambda v: f"{v:.1f}"),
+            _failures(point),
+            _format(
+                point.median("peak_memory"), lambda v: f"{v / MEGABYTE:.1f}"
+            ),
+        )
+    return table
+
+
+def _cpu_us(point: Point) -> str:
+    """CPU microseconds a request: the median, with lowest and highest."""
+    median, spread = point.median("cpu_ms"), point.spread("cpu_ms")
+    if median is None or spread is None:
+        return ""
+    text = f"{1000 * median:.1f}"
+    if len(point.values("cpu_ms")) > 1:
+        text += f"\n[dim]{1000 * spread[0]:.1f}-{1000 * spread[1]:.1f}"
+    return text
+
+
+def _user_share(point: Point) -> float | None:
+    """The part of the CPU time that is the program's own, 0 to 1."""
+    user, system = point.median("cpu_user"), point.median("cpu_system")
+    if user is None or system is None or not user + system:
+        return None
+    return user / (user + system)
+
+
+def _closes(point: Point) -> bool:
+    """True if a keep-alive load found its connections closed."""
+    kept = [run.extra.get("kept_alive_share", 1.0) for run in point.runs]
+    return bool(kept) and max(kept) < KEPT
 
 
 def _status(point: Point) -> str:

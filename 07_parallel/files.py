@@ -1,0 +1,328 @@
+"""Files for --directory: which one a request means, and how much of it.
+
+Nothing here waits or sends: it turns a request into the answer's head
+and a part of a file. The file is mapped into memory and not read: the
+engines give its pages to the kernel, which has them already, so not
+one byte of it is copied into our own memory.
+
+Sources: RFC 9110, sections 13 (conditions) and 14 (ranges), and RFC
+3986 for what a target may look like.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import re
+import stat
+import time
+import urllib.parse
+from email.utils import formatdate, parsedate_to_datetime
+from http import HTTPStatus
+from typing import NamedTuple
+
+OPEN_FILES = 128  # kept open and mapped by each worker
+PART = 256 * 1024  # bytes of a file to send at a time
+
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".csv": "text/csv; charset=utf-8",
+    ".gif": "image/gif",
+    ".gz": "application/gzip",
+    ".htm": "text/html; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json; charset=utf-8",
+    ".map": "application/json; charset=utf-8",
+    ".md": "text/markdown; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".py": "text/x-python; charset=utf-8",
+    ".svg": "image/svg+xml; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".webp": "image/webp",
+    ".woff2": "font/woff2",
+    ".xml": "application/xml; charset=utf-8",
+}
+
+TARGET = re.compile(r"(?:https?://[^/?#]+)?([^?#]*)(\?[^#]*)?", re.I)
+BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+ASKED = re.compile(
+    rb"^(if-match|if-unmodified-since|if-none-match|if-modified-since"
+    rb"|if-range|range):[ \t]*(.*?)[ \t]*\r$",
+    re.IGNORECASE | re.MULTILINE,
+)
+RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII | re.IGNORECASE)
+ETAGS = re.compile(r'(?:W/)?("[^"]*")')
+
+
+class File:
+    """A file in memory; let go when nobody refers to it any more."""
+
+    def __init__(self, path: str) -> None:
+        """Open and map. Raises OSError, also if it is not a file."""
+        # Not to wait: a FIFO without a writer would hold us up.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(path)
+            if not stat.S_ISREG(found.st_mode):
+                raise FileNotFoundError(path)
+            self.size = found.st_size
+            self.memory = None
+            if self.size:  # an empty file cannot be mapped
+                # ACCESS_COPY because ctypes asks for memory that may
+                # be written; nobody writes, so nothing is copied.
+                self.memory = mmap.mmap(
+                    descriptor, self.size, access=mmap.ACCESS_COPY
+                )
+        finally:
+            os.close(descriptor)
+        self.version = version_of(found)
+        self.modified = int(found.st_mtime)
+        self.etag = f'"{found.st_mtime_ns:x}-{self.size:x}"'
+        extension = os.path.splitext(path)[1].lower()
+        self.type = TYPES.get(extension, "application/octet-stream")
+
+
+class Transfer:
+    """An answer on its way: a head, and a part of a file behind it."""
+
+    def __init__(
+        self, head: bytes, file: File | None, start: int, size: int
+    ) -> None:
+        self.head = head
+        self.memory = file.memory if file and size else None
+        self.start = start
+        self.size = size if self.memory else 0
+
+    def advance(self, sent: int) -> None:
+        """So many bytes more are with the kernel."""
+        of_head = min(sent, len(self.head))
+        self.head = self.head[of_head:]
+        self.start += sent - of_head
+        self.size -= sent - of_head
+
+    @property
+    def done(self) -> bool:
+        """Is there nothing left to send?"""
+        return not self.head and not self.size
+
+
+class Asked(NamedTuple):
+    """What decides about the head of an answer."""
+
+    method: bytes
+    connection: str  # what the answer says, or ""
+    fields: tuple[tuple[bytes, bytes], ...]  # conditions and range
+
+
+class Files:
+    """The files of one directory, and nothing outside it."""
+
+    def __init__(self, directory: str) -> None:
+        self.root = os.path.realpath(directory)
+        self.open: dict[str, File] = {}  # used last comes last
+
+    def answer(
+        self, method: bytes, target: bytes, head: bytes, connection: str
+    ) -> Transfer | int:
+        """The answer to GET or HEAD, or the status of a plain error.
+
+        connection: what its Connection field says, "" for no field.
+        """
+        match = TARGET.fullmatch(target.decode("latin-1"))
+        path = self.locate(match[1] or "/") if match else None
+        if match is None or path is None:
+            return 404
+        asked = Asked(method, connection, tuple(ASKED.findall(head)))
+        try:
+            return respond(self.file(path), asked)
+        except IsADirectoryError:
+            place = f"{match[1]}/{match[2] or ''}"
+            return failure(asked, 301, f"Location: {place}\r\n")
+        except (OSError, ValueError):  # there is none for you
+            return 404
+
+    def locate(self, path: str) -> str | None:
+        """Where in our directory a path of a target leads to."""
+        if BAD_ESCAPE.search(path) or not path.startswith("/"):
+            return None
+        names = [
+            os.fsdecode(urllib.parse.unquote_to_bytes(name))
+            for name in path[1:].split("/")
+        ]
+        for name in names:
+            if name in (".", "..") or "/" in name or "\0" in name:
+                return None
+        if "" in names[:-1]:  # "//": no file is called that
+            return None
+        names[-1] = names[-1] or "index.html"
+        return os.path.join(self.root, *names)
+
+    def file(self, path: str) -> File:
+        """The file at this path. Raises OSError if we may not tell."""
+        found = self.open.pop(path, None)
+        if not found or found.version != version_of(os.stat(path)):
+            # Follow all symbolic links, then look where we are.
+            real = os.path.realpath(path, strict=True)
+            if not real.startswith(os.path.join(self.root, "")):
+                raise FileNotFoundError(path)
+            found = File(real)
+        self.open[path] = found  # the last one: it was used last
+        if len(self.open) > OPEN_FILES:
+            del self.open[next(iter(self.open))]
+        return found
+
+
+def version_of(found: os.stat_result) -> tuple[int, int, int, int]:
+    """Changes when a file is changed, or replaced by another one."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def respond(file: File, asked: Asked) -> Transfer:
+    """The answer for a file that exists (RFC 9110, section 13.2.2)."""
+    start, size = 0, file.size
+    status = 200
+    if asked.fields:
+        fields = {
+            name.lower(): value.decode("latin-1")
+            for name, value in asked.fields
+        }
+        status = precondition(file, fields)
+        if status == 200 and asked.method == b"GET":
+            status, start, size = part(file, fields)
+    if status in (412, 416):
+        extra = f"Content-Range: bytes */{file.size}\r\n"
+        return failure(asked, status, extra if status == 416 else "")
+    now = int(time.time())
+    head = file_head(file, status, start, size, asked.connection, now)
+    if asked.method == b"HEAD" or status == 304:
+        size = 0
+    return Transfer(head, file, start, size)
+
+
+def precondition(file: File, fields: dict[bytes, str]) -> int:
+    """200, 304 or 412: do the request's conditions hold?"""
+    if b"if-match" in fields:
+        # Compared strongly: a weak tag never matches.
+        tags = re.sub(r'W/"[^"]*"', "", fields[b"if-match"])
+        if not matches(file, tags):
+            return 412
+    elif b"if-unmodified-since" in fields:
+        date = seconds(fields[b"if-unmodified-since"])
+        if date is not None and file.modified > date:
+            return 412
+    if b"if-none-match" in fields:
+        if matches(file, fields[b"if-none-match"]):
+            return 304
+    elif b"if-modified-since" in fields:
+        date = seconds(fields[b"if-modified-since"])
+        if date is not None and file.modified <= date:
+            return 304
+    return 200
+
+
+def matches(file: File, tags: str) -> bool:
+    """Is the file's tag one of these? "*" stands for any."""
+    return tags.strip() == "*" or file.etag in ETAGS.findall(tags)
+
+
+def seconds(date: str) -> int | None:
+    """An HTTP date in seconds since 1970; None if it is not one."""
+    try:
+        return int(parsedate_to_datetime(date).timestamp())
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def part(file: File, fields: dict[bytes, str]) -> tuple[int, int, int]:
+    """(status, start, size): which bytes of the file are wanted.
+
+    One range is answered (RFC 9110, section 14.2); several, or what
+    is not understood, get the whole file, as the section allows.
+    """
+    whole = 200, 0, file.size
+    match = RANGE.fullmatch(fields.get(b"range", ""))
+    if match is None or not any(match.groups()):
+        return whole
+    only_if = fields.get(b"if-range")
+    if only_if not in (None, file.etag, date_of(file)):
+        return whole
+    if not match[1]:  # the last so many bytes
+        size = min(int(match[2]), file.size)
+        start = file.size - size
+    else:
+        start = int(match[1])
+        last = int(match[2]) if match[2] else file.size - 1
+        if match[2] and last < start:  # not a range at all
+            return whole
+        size = min(last, file.size - 1) - start + 1
+    if size <= 0:
+        return 416, 0, 0
+    return 206, start, size
+
+
+def date_of(file: File) -> str:
+    """When the file was last changed, as an HTTP date."""
+    return formatdate(file.modified, usegmt=True)
+
+
+@functools.lru_cache(maxsize=256)
+def file_head(
+    file: File, status: int, start: int, size: int, connection: str,
+    now: int,
+) -> bytes:  # fmt: skip
+    """The head for (a part of) a file, for all requests of a second."""
+    lines = [
+        *first_lines(status, now),
+        f"ETag: {file.etag}",
+        f"Last-Modified: {date_of(file)}",
+        "Accept-Ranges: bytes",
+    ]
+    if status != 304:
+        lines.append(f"Content-Type: {file.type}")
+        lines.append(f"Content-Length: {size}")
+    if status == 206:
+        last = start + size - 1
+        lines.append(f"Content-Range: bytes {start}-{last}/{file.size}")
+    return finish(lines, connection)
+
+
+def failure(asked: Asked, status: int, field: str) -> Transfer:
+    """An answer with a short page and one field more."""
+    title = f"{status} {HTTPStatus(status).phrase}"
+    body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}\n"
+    lines = [
+        *first_lines(status, int(time.time())),
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        field.rstrip("\r\n"),
+    ]
+    head = finish([line for line in lines if line], asked.connection)
+    if asked.method != b"HEAD":
+        head += body.encode()
+    return Transfer(head, None, 0, 0)
+
+
+def first_lines(status: int, now: int) -> list[str]:
+    """The status line and the date."""
+    return [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"Date: {formatdate(now, usegmt=True)}",
+    ]
+
+
+def finish(lines: list[str], connection: str) -> bytes:
+    """A head as bytes."""
+    if connection:
+        lines = [*lines, f"Connection: {connection}"]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

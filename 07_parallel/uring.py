@@ -1,0 +1,542 @@
+"""io_uring from the standard library: what Linux itself completes.
+
+A system call is a visit to the kernel's counter: walk there, ask for
+one thing, wait for it, walk back. io_uring is a tray at that counter.
+We put notes on it ("receive from socket 7", "send this to socket 9"),
+ring the bell once for all of them, and take the answers from a second
+tray. Both trays are memory that we and the kernel share, and both are
+rings: an array used round and round, with a head, where the next one
+is taken, and a tail, where the next one is put.
+
+      we put                              the kernel puts
+        |                                        |
+        v tail                                   v tail
+    .-------------------.  io_uring_enter   .-------------------.
+    | submission queue  | ----------------> | completion queue  |
+    | 64 bytes an entry |   the only call   | 16 bytes an entry |
+    '-------------------'                   '-------------------'
+        ^ head                                   ^ head
+        |                                        |
+      the kernel takes                        we take
+
+An entry of the first says what to do (operation, descriptor, address,
+length) and carries a number of our own, user_data. The completion has
+that number again and the result: what the system call would have
+returned, or minus the error number. That is the difference to
+readiness: an epoll tells us that we may call recv; here the bytes have
+been received already.
+
+- Many entries, one call: the busier the server, the more requests
+  share one io_uring_enter. A selector needs two or three calls each.
+- Multishot: one entry, many completions. We ask once to accept, and
+  once for each connection to receive; it holds until told otherwise.
+- Provided buffers: we do not know whose bytes come next. Instead of a
+  buffer for each connection the kernel gets a pool of them, takes one
+  when bytes have come, and tells its number. We give it back at once.
+- Until an operation is complete its memory belongs to the kernel, and
+  its descriptor must not be closed: io_uring would work on with it.
+
+Sources: man 7 io_uring https://man7.org/linux/man-pages/man7/
+io_uring.7.html, man 2 io_uring_setup, io_uring_enter and
+io_uring_register, and <linux/io_uring.h> for numbers and layouts.
+
+Run it: python3 07_parallel/uring.py says what this system offers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import mmap
+import os
+import socket
+import struct
+import sys
+
+# The interface of emulated.py: kinds of completions.
+ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
+NOT_SENT, IGNORED = 4, 5  # kinds that only we see
+KIND = 0xFF  # user_data is the descriptor << 8, the kind below it
+STREAMED = RECEIVED | 0x80  # received by a multishot receive
+
+ENTRIES = 4096  # of the submission queue; completions: four times that
+BUFFERS = 1024  # in the pool for what is received; a power of two
+BUFFER_SIZE = 2048  # bytes; a longer piece takes several
+POOL = 0  # the number of our pool of buffers
+
+# System calls have these numbers on every processor.
+SETUP, ENTER, REGISTER = 425, 426, 427
+
+# Operations, as in enum io_uring_op.
+OP_SENDMSG, OP_TIMEOUT, OP_ACCEPT, OP_CANCEL = 9, 11, 13, 14
+OP_CLOSE, OP_SEND, OP_RECV = 19, 26, 27
+
+# Flags of a submission entry.
+LINK = 1 << 2  # the next entry waits until this one has succeeded
+BUFFER_SELECT = 1 << 5  # take a buffer from the pool
+QUIET = 1 << 6  # no completion if it succeeds
+MULTISHOT_ACCEPT, MULTISHOT_RECV = 1 << 0, 1 << 1
+CANCEL_ALL, CANCEL_FD = 1 << 0, 1 << 1
+
+# Flags of a send: no SIGPIPE, and not complete before all is sent.
+WHOLE = socket.MSG_NOSIGNAL | socket.MSG_WAITALL
+NOW = WHOLE | socket.MSG_DONTWAIT  # and fail if that is not at once
+
+# Flags of a completion.
+HAS_BUFFER, MORE = 1 << 0, 1 << 1
+
+# Flags of io_uring_setup, and the first kernel that knows them.
+CQSIZE = 1 << 3  # 5.5: we choose the size of the completion queue
+SUBMIT_ALL = 1 << 7  # 5.18: a bad entry does not stop the others
+COOP_TASKRUN = 1 << 8  # 5.19: do not interrupt us for completions
+SINGLE_ISSUER = 1 << 12  # 6.0: one thread submits
+DEFER_TASKRUN = 1 << 13  # 6.1: complete only when we enter
+NO_SQARRAY = 1 << 16  # 6.6: entries are taken in order
+
+# Completions made inside our own io_uring_enter (DEFER_TASKRUN) need
+# no locks and no memory barriers: nobody writes while we read.
+FLAGS = (
+    SINGLE_ISSUER | DEFER_TASKRUN | NO_SQARRAY,
+    SINGLE_ISSUER | DEFER_TASKRUN,
+    SINGLE_ISSUER | COOP_TASKRUN,
+    COOP_TASKRUN,
+)
+
+# struct io_uring_sqe, its first 42 bytes: opcode, flags, ioprio, fd,
+# off, addr, len, the operation's own flags, user_data, buffer pool.
+# The other 22 stay zero.
+ENTRY = struct.Struct("=BBHiQQIIqH")
+COMPLETION = struct.Struct("=qiI")  # user_data, result, flags
+TAIL = struct.Struct("=H")  # of the ring of buffers
+BUFFER = struct.Struct("=QIH")  # struct io_uring_buf: addr, len, bid
+MESSAGE = struct.Struct("=QIIQQQQI4x")  # struct msghdr
+PIECES = struct.Struct("=QQQQ")  # two struct iovec: address, length
+TIME = struct.Struct("=qq")  # struct __kernel_timespec
+
+# What has become of an operation: kind, fd, result, data, again.
+Completion = tuple[int, int, int, bytes, bool]
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+libc.syscall.argtypes = [ctypes.c_long] * 7
+
+
+class Unavailable(Exception):
+    """There is no io_uring here; the text says why, in a sentence."""
+
+
+def system_call(
+    number: int, a: int, b: int, c: int = 0, d: int = 0, e: int = 0,
+    f: int = 0,
+) -> int:  # fmt: skip
+    """A system call that has no function in the standard library.
+
+    Raises OSError.
+    """
+    result: int = libc.syscall(number, a, b, c, d, e, f)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+class Ring:
+    """The two queues in shared memory."""
+
+    def __init__(self, flags: int, entries: int = ENTRIES) -> None:
+        # struct io_uring_params, 120 bytes: we fill in the beginning,
+        # the kernel the rest: sizes, and what is at which offset.
+        params = bytearray(120)
+        struct.pack_into(
+            "=III", params, 0, entries, entries * 4,
+            flags | CQSIZE | SUBMIT_ALL,
+        )  # fmt: skip
+        self.fd = system_call(SETUP, entries, address(params))
+        os.set_inheritable(self.fd, False)
+        self.entries, completions = struct.unpack_from("=II", params)
+        submit = struct.unpack_from("=10I", params, 40)
+        complete = struct.unpack_from("=10I", params, 80)
+        size = complete[5] + completions * COMPLETION.size
+        self.memory = self.map(size, 0)
+        self.slots = self.map(self.entries * 64, 0x1000_0000)
+        self.bytes = memoryview(self.memory)
+        self.words = self.bytes[: size & ~3].cast("I")
+        if not flags & NO_SQARRAY:
+            # Older kernels look up in an array which entry is next.
+            for index in range(self.entries):
+                self.words[submit[6] // 4 + index] = index
+        self.submit_tail = submit[1] // 4
+        self.head, self.tail = complete[0] // 4, complete[1] // 4
+        self.completions = complete[5]  # offset of the first of them
+        self.completion_mask = completions - 1
+        self.mask = self.entries - 1  # a power of two
+        self.put = 0  # entries we have put into the queue so far
+        self.taken = 0  # entries the kernel has taken so far
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.words.release()
+        self.bytes.release()
+        self.memory.close()
+        self.slots.close()
+        os.close(self.fd)
+
+    def map(self, size: int, offset: int) -> mmap.mmap:
+        """Memory of the ring (MAP_SHARED | MAP_POPULATE)."""
+        return mmap.mmap(self.fd, size, 0x8001, offset=offset)
+
+    def reserve(self, number: int) -> None:
+        """See to it that so many entries fit into the queue."""
+        while self.put - self.taken > self.entries - number:
+            self.enter(0)
+
+    def enter(self, wait: int) -> None:
+        """Submit what we have put; wait until so many completed."""
+        self.words[self.submit_tail] = self.put & 0xFFFFFFFF
+        while True:
+            try:
+                self.taken += system_call(
+                    ENTER, self.fd, self.put - self.taken, wait, 1
+                )
+            except InterruptedError:  # a signal: wait again
+                continue
+            except OSError as error:
+                # Too many completions wait for us, or no memory for a
+                # moment: take some, then go on.
+                if error.errno not in (errno.EBUSY, errno.EAGAIN):
+                    raise
+            return
+
+    def take(self) -> list[tuple[int, int, int]]:
+        """Take all completions: (user_data, result, flags) each."""
+        head, tail = self.words[self.head], self.words[self.tail]
+        first = head & self.completion_mask
+        last = first + ((tail - head) & 0xFFFFFFFF)
+        size = self.completion_mask + 1
+        taken = self.unpack(first, min(last, size))
+        if last > size:  # around the end of the ring
+            taken += self.unpack(0, last - size)
+        self.words[self.head] = tail
+        return taken
+
+    def unpack(
+        self, first: int, last: int
+    ) -> list[tuple[int, int, int]]:
+        """The completions in slots first to last (not included)."""
+        start = self.completions + first * COMPLETION.size
+        end = self.completions + last * COMPLETION.size
+        return list(COMPLETION.iter_unpack(self.bytes[start:end]))
+
+    def register(
+        self, what: int, argument: bytearray, number: int
+    ) -> None:
+        """Tell the kernel of something it shall know for longer."""
+        system_call(REGISTER, self.fd, what, address(argument), number)
+
+
+class Buffers:
+    """The pool of buffers that the kernel receives into.
+
+    It is a ring as well: we put the numbers of free buffers in at its
+    tail, the kernel takes them out at its head, in order. We copy what
+    it received, and give all buffers of a batch back in that order: so
+    buffer n stays in slot n for ever, and to give back is nothing but
+    to move the tail.
+    """
+
+    def __init__(self, ring: Ring) -> None:
+        self.memory = mmap.mmap(-1, BUFFERS * BUFFER_SIZE)
+        self.slots = mmap.mmap(-1, BUFFERS * 16)
+        start = address(self.memory)
+        for number in range(BUFFERS):
+            # A slot has 16 bytes, but the last 2 of the first one hold
+            # the ring's tail: so we write 14.
+            at = start + number * BUFFER_SIZE
+            BUFFER.pack_into(
+                self.slots, number * 16, at, BUFFER_SIZE, number
+            )
+        self.tail = BUFFERS
+        TAIL.pack_into(self.slots, 14, self.tail)
+        register = bytearray(40)  # struct io_uring_buf_reg
+        struct.pack_into(
+            "=QIH", register, 0, address(self.slots), BUFFERS, POOL
+        )
+        ring.register(22, register, 1)  # IORING_REGISTER_PBUF_RING
+
+    def give_back(self, last: int) -> None:
+        """Give back all buffers up to the one with this number."""
+        first = self.tail & (BUFFERS - 1)
+        self.tail += ((last - first) & (BUFFERS - 1)) + 1
+        TAIL.pack_into(self.slots, 14, self.tail & 0xFFFF)
+
+
+class Engine:
+    """Operations in, completions out: see emulated.py for each."""
+
+    name = "uring"
+
+    def __init__(self) -> None:
+        self.ring, self.flags = open_ring()
+        try:
+            self.buffers = Buffers(self.ring)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise Unavailable(
+                "io_uring is older than Linux 5.19 here"
+            ) from None
+        self.can_stream = True  # until the kernel says it cannot
+        self.sockets: list[socket.socket] = []
+        # What the kernel still reads from must not be freed.
+        self.sending: dict[int, object] = {}
+        self.sending_now: list[object] = []
+        self.failed: list[tuple[int, int]] = []  # of send_now
+        self.times = bytearray(ENTRIES * TIME.size)
+        self.times_at = address(self.times)
+        self.messages = bytearray(
+            ENTRIES * (MESSAGE.size + PIECES.size)
+        )
+        self.messages_at = address(self.messages)
+
+    def put(
+        self, code: int, fd: int, kind: int, at: int = 0, size: int = 0,
+        own: int = 0, flags: int = 0, priority: int = 0,
+    ) -> None:  # fmt: skip
+        """Put an entry into the submission queue."""
+        ring = self.ring
+        put = ring.put
+        if put - ring.taken == ring.entries:
+            ring.reserve(1)
+        ENTRY.pack_into(
+            ring.slots, (put & ring.mask) << 6, code, flags, priority,
+            fd, 0, at, size, own, fd << 8 | kind, POOL,
+        )  # fmt: skip
+        ring.put = put + 1
+
+    def adopt(self, sock: socket.socket) -> None:
+        """Take over a socket that did not come from accept."""
+        # Non-blocking would mean: say EAGAIN instead of waiting.
+        sock.setblocking(True)
+        self.sockets.append(sock)
+
+    def accept(self, fd: int) -> None:
+        """Accept connections until an error; each is a completion."""
+        self.put(
+            OP_ACCEPT, fd, ACCEPTED, own=socket.SOCK_CLOEXEC,
+            priority=MULTISHOT_ACCEPT,
+        )  # fmt: skip
+
+    def receive(self, fd: int, stream: bool = False) -> None:
+        """Receive what comes next; as a stream, all that comes."""
+        if stream and self.can_stream:
+            self.put(
+                OP_RECV, fd, STREAMED, flags=BUFFER_SELECT,
+                priority=MULTISHOT_RECV,
+            )  # fmt: skip
+        else:
+            self.put(
+                OP_RECV, fd, RECEIVED, size=BUFFER_SIZE,
+                flags=BUFFER_SELECT,
+            )  # fmt: skip
+
+    def send(self, fd: int, data: bytes) -> None:
+        """Send all of data."""
+        pinned = self.sending[fd] = pin(data)
+        self.put(OP_SEND, fd, SENT, pinned[1], len(data), WHOLE)
+
+    def send_now(self, fd: int, data: bytes, close: bool) -> None:
+        """Send all of data at once, then close if so wished.
+
+        This has a completion only if the kernel cannot take all of it:
+        then the next wait puts (fd, result) into failed.
+        """
+        pinned = pin(data)
+        self.sending_now.append(pinned)
+        if not close:
+            self.put(
+                OP_SEND, fd, NOT_SENT, pinned[1], len(data), NOW, QUIET
+            )
+            return
+        self.ring.reserve(2)  # a link holds within one submission
+        # More to come: the end of the connection, in the same segment.
+        own = NOW | socket.MSG_MORE
+        flags = QUIET | LINK
+        self.put(
+            OP_SEND, fd, NOT_SENT, pinned[1], len(data), own, flags
+        )
+        self.put(OP_CLOSE, fd, IGNORED, flags=QUIET)
+
+    def send_file(
+        self, fd: int, head: bytes, file: mmap.mmap, start: int,
+        size: int,
+    ) -> None:  # fmt: skip
+        """Send head and a part of a file, or the beginning of them.
+
+        The file is mapped: the kernel copies from its own cache of the
+        file to the connection, and the bytes never pass through us.
+        """
+        pinned = pin(head)
+        self.sending[fd] = pinned, file
+        self.ring.reserve(1)
+        index = self.ring.put & self.ring.mask
+        here = index * (MESSAGE.size + PIECES.size)
+        pieces = here + MESSAGE.size
+        at = self.messages_at
+        MESSAGE.pack_into(
+            self.messages, here, 0, 0, 0, at + pieces, 2, 0, 0, 0
+        )
+        PIECES.pack_into(
+            self.messages, pieces, pinned[1], len(head),
+            address(file) + start, size,
+        )  # fmt: skip
+        own = socket.MSG_NOSIGNAL
+        self.put(OP_SENDMSG, fd, SENT, at + here, 1, own)
+
+    def sleep(self, fd: int, seconds: float) -> None:
+        """Complete after so many seconds."""
+        self.ring.reserve(1)
+        index = self.ring.put & self.ring.mask
+        here = index * TIME.size
+        whole = int(seconds)
+        TIME.pack_into(
+            self.times, here, whole, int((seconds - whole) * 1e9)
+        )
+        self.put(OP_TIMEOUT, fd, SLEPT, self.times_at + here, 1)
+
+    def shutdown(self, fd: int) -> None:
+        """End our side: the client reads to the end of our answer."""
+        # There is an operation for it, but the kernel always hands that
+        # to a thread of its own: a plain system call is cheaper.
+        libc.shutdown(fd, socket.SHUT_WR)
+
+    def pause(self, fd: int) -> None:
+        """End a stream; what else is under way goes on."""
+        self.put(
+            OP_CANCEL, -1, IGNORED, at=fd << 8 | STREAMED, flags=QUIET
+        )
+
+    def cancel(self, fd: int) -> None:
+        """End what is under way; sleep is not, it ends by itself."""
+        own = CANCEL_ALL | CANCEL_FD
+        self.put(OP_CANCEL, fd, IGNORED, own=own, flags=QUIET)
+
+    def close(self, fd: int) -> None:
+        """Close a socket that has nothing under way."""
+        self.put(OP_CLOSE, fd, IGNORED, flags=QUIET)
+
+    def wait(self, block: bool = True) -> list[Completion]:
+        """Take all completions; if block, wait for the first."""
+        ring = self.ring
+        number = -1  # of the last buffer that was used
+        ring.enter(1 if block else 0)
+        self.sending_now.clear()
+        self.failed.clear()
+        done: list[Completion] = []
+        memory = self.buffers.memory
+        for user_data, result, flags in ring.take():
+            fd, kind = user_data >> 8, user_data & KIND
+            if flags & HAS_BUFFER:
+                number = flags >> 16
+                start = number * BUFFER_SIZE
+                data = memory[start : start + result]
+                more = flags & MORE != 0
+                done.append((RECEIVED, fd, result, data, more))
+            elif kind == SENT:
+                del self.sending[fd]
+                done.append((SENT, fd, result, b"", False))
+            elif kind == NOT_SENT:
+                self.failed.append((fd, result))
+            elif kind in (RECEIVED, STREAMED):
+                if not self.has_to_ask_again(fd, kind, result):
+                    done.append((RECEIVED, fd, result, b"", False))
+            elif kind == ACCEPTED:
+                more = flags & MORE != 0
+                done.append((ACCEPTED, fd, result, b"", more))
+            elif kind == SLEPT:
+                # The kernel calls it an error, ETIME, that it is time.
+                done.append((SLEPT, fd, 0, b"", False))
+        if number >= 0:
+            self.buffers.give_back(number)
+        return done
+
+    def has_to_ask_again(self, fd: int, kind: int, result: int) -> bool:
+        """Has a receive ended only because the kernel could not?"""
+        if result == -errno.ENOBUFS:  # the pool was empty: not now
+            self.receive(fd, stream=kind == STREAMED)
+        elif result == -errno.EINVAL and kind == STREAMED:
+            self.can_stream = False  # before Linux 6.0
+            self.receive(fd)
+        else:
+            return False
+        return True
+
+
+def open_ring() -> tuple[Ring, int]:
+    """A ring with the best flags this kernel takes, and these flags.
+
+    Raises Unavailable where there is no io_uring, OSError if there is
+    but we cannot have a ring (no memory, no descriptors).
+    """
+    if sys.platform != "linux" or sys.maxsize < 2**32:
+        raise Unavailable("io_uring is a part of 64-bit Linux")
+    for flags in FLAGS:
+        try:
+            return Ring(flags), flags
+        except OSError as error:
+            if error.errno == errno.ENOSYS:
+                why = "this kernel, or what runs it, has no io_uring"
+                raise Unavailable(why) from None
+            if error.errno in (errno.EPERM, errno.EACCES):
+                why = "io_uring is forbidden here"
+                raise Unavailable(why) from None
+            if error.errno != errno.EINVAL:
+                raise
+    raise Unavailable("io_uring is older than Linux 5.19 here")
+
+
+def probe() -> int:
+    """Can we have a ring? The flags it would get. Raises as above."""
+    ring, flags = open_ring()
+    ring.close()
+    return flags
+
+
+def address(memory: bytearray | mmap.mmap) -> int:
+    """Where memory that we may write begins; it must stay alive."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+@functools.lru_cache(maxsize=64)
+def pin(data: bytes) -> tuple[bytes, int]:
+    """These bytes and their address. Keep the pair: it keeps them.
+
+    Answers of one second are mostly the same object, hence the cache.
+    """
+    text = ctypes.c_char_p(data)
+    return data, ctypes.cast(text, ctypes.c_void_p).value or 0
+
+
+def main() -> None:
+    """Say what this system offers; status 1 if it is not enough."""
+    try:
+        engine = Engine()
+    except Unavailable as reason:
+        sys.exit(f"no: {reason}")
+    except OSError as error:
+        sys.exit(f"io_uring is here, but: {error.strerror}")
+    names = {
+        SINGLE_ISSUER: "SINGLE_ISSUER (6.0)",
+        COOP_TASKRUN: "COOP_TASKRUN (5.19)",
+        DEFER_TASKRUN: "DEFER_TASKRUN (6.1)",
+        NO_SQARRAY: "NO_SQARRAY (6.6)",
+    }
+    flags = [name for bit, name in names.items() if engine.flags & bit]
+    print(
+        f"yes: io_uring with {', '.join(flags)}, "
+        f"{engine.ring.entries} entries, {BUFFERS} buffers"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Gets the peers ready, starts and stops them.
+
+Those in Python live in ``.venv-peers``, made when they are first wanted,
+with the versions pinned in requirements.txt. What cannot be had is no
+error: `missing` says why, and the others are measured.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import string
+import subprocess
+import sys
+import tempfile
+import venv
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.bench.peers.page import PAGE, TYPE
+from tools.bench.server import Running, ServerError, scrub
+from tools.peers import Peer
+from tools.servers import ROOT
+
+HERE = Path(__file__).parent
+VENV = ROOT / ".venv-peers"
+PYTHON = VENV / "bin" / "python"
+REQUIREMENTS = HERE / "requirements.txt"
+INSTALL_SECONDS = 300  # for one peer
+IMPORT_SECONDS = 30
+CONNECT_SECONDS = 1.0
+HOST = "127.0.0.1"
+
+
+# Getting them ------------------------------------------------------------
+
+
+def missing(
+    peers: list[Peer], say: Callable[[str], None] = print
+) -> dict[str, str]:
+    """Make the peers ready. Name -> why it is not there, how to get it.
+
+    Installs packages into `VENV`, which takes a minute the first time;
+    say is called with what is being done.
+    """
+    found = {}
+    for peer in peers:
+        why = _no_package(peer, say) if peer.is_python else _no_program(peer)
+        if why:
+            found[peer.name] = why
+    return found
+
+
+def _no_program(peer: Peer) -> str:
+    if shutil.which(peer.start[0]):
+        return ""
+    return f"{peer.start[0]} is not installed: {peer.get}"
+
+
+def _no_package(peer: Peer, say: Callable[[str], None]) -> str:
+    if sys.version_info < peer.since:
+        oldest = ".".join(map(str, peer.since))
+        return (
+            f"{peer.name} needs Python {oldest} or newer: "
+            f"PYTHON=python{oldest} ./bench.sh --peers {peer.name}"
+        )
+    try:
+        _make_venv(say)
+    except (OSError, subprocess.SubprocessError):
+        return (
+            f"the environment {VENV.name} cannot be made: on Debian and "
+            "Ubuntu, apt install python3-venv"
+        )
+    if _importable(peer):
+        return ""
+    say(f"Installing {peer.name} in {VENV.name} ...")
+    said = _install(peer)
+    if _importable(peer):
+        return ""
+    return f"{peer.name} cannot be installed: {said}"
+
+
+def _make_venv(say: Callable[[str], None]) -> None:
+    """A fresh environment if there is none of this Python and pins."""
+    pins = REQUIREMENTS.read_bytes()
+    wanted = f"{sys.version} {zlib.crc32(pins)}"
+    stamp = VENV / "made-from"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    say(f"Setting up {VENV.name} for the peers in Python (once) ...")
+    venv.create(VENV, clear=True, with_pip=True)
+    stamp.write_text(wanted)
+
+
+def _install(peer: Peer) -> str:
+    """Install the packages of a peer; what pip said last."""
+    words = [
+        str(PYTHON), "-m", "pip", "install", "--quiet",
+        "--disable-pip-version-check", "--retries", "1",
+        "--constraint", str(REQUIREMENTS), *peer.packages,
+    ]
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, errors="replace",
+            timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL, check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"pip took more than {INSTALL_SECONDS} s"
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return scrub(lines[-1].removeprefix("ERROR: ")) if lines else "no reason"
+
+
+def _importable(peer: Peer) -> bool:
+    try:
+        done = subprocess.run(
+            [str(PYTHON), "-c", f"import {peer.module}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, timeout=IMPORT_SECONDS, check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def versions(peers: list[Peer]) -> dict[str, str]:
+    """Name -> version, of those that have one of their own."""
+    pins = dict(re.findall(r"^(\S+)==(\S+)", REQUIREMENTS.read_text(), re.M))
+    found = {}
+    for peer in peers:
+        if peer.packages:
+            found[peer.name] = pins[peer.packages[0]]
+        elif not peer.is_python:
+            found[peer.name] = _program_version(peer.start[0])
+    return found
+
+
+def _program_version(program: str) -> str:
+    try:
+        done = subprocess.run(
+            [program, "-v"], capture_output=True, text=True, timeout=20,
+            errors="replace", stdin=subprocess.DEVNULL, check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "?"
+    number = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
+    return number[0] if number else "?"
+
+
+# Running them ------------------------------------------------------------
+
+
+class PeerProcess(Running):
+    """A running peer. Use `start`."""
+
+    def __init__(self, peer: Peer, folder: Path) -> None:
+        """Start it on a free port and wait until it is ready.
+
+        folder: an empty one for files of its own. Raises ServerError.
+        """
+        self.peer = peer
+        self._wanted = _free_port()
+        if peer.name == "nginx":
+            write_nginx_conf(folder, self._wanted)
+        super().__init__(
+            _words(peer, str(PYTHON), self._wanted, str(folder)), cwd=ROOT
+        )
+        self.command = planned_command(peer, self.port)
+
+    def _ready(self) -> tuple[str, int] | None:
+        address = (HOST, self._wanted)
+        try:
+            socket.create_connection(address, CONNECT_SECONDS).close()
+        except OSError:
+            return None
+        return f"http://{HOST}:{self._wanted}/", self._wanted
+
+
+@contextlib.contextmanager
+def start(peer: Peer) -> Iterator[PeerProcess]:
+    """A fresh peer that answers with the page, stopped at the end.
+
+    Raises ServerError if it does not start, or answers something else.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        process = PeerProcess(peer, Path(folder))
+        try:
+            process.check_page(TYPE, PAGE)
+            yield process
+        finally:
+            process.stop()
+
+
+def planned_command(peer: Peer, port: int | str = "PORT") -> str:
+    """How to start it by hand, from the root of the repository."""
+    return " ".join(
+        _words(peer, str(PYTHON.relative_to(ROOT)), port, "FOLDER")
+    )
+
+
+def _words(
+    peer: Peer, python: str, port: int | str, folder: str
+) -> list[str]:
+    return [
+        word.format(python=python, host=HOST, port=port, folder=folder)
+        for word in peer.start
+    ]
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def write_nginx_conf(folder: Path, port: int) -> None:
+    """The configuration of nginx with the page, in its own folder."""
+    page = PAGE.decode()
+    if "'" in page or "\\" in page or "$" in page:
+        raise ServerError("nginx cannot quote this page")
+    text = string.Template((HERE / "nginx.conf").read_text()).substitute(
+        host=HOST, port=port, page=page,
+        # As root its worker would be somebody who may not read the folder.
+        user="user root;" if os.geteuid() == 0 else "",
+    )
+    (folder / "nginx.conf").write_text(text)

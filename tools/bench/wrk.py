@@ -1,0 +1,173 @@
+"""wrk: its command line, and what its output says.
+
+Facts about wrk 4 that this file knows, so that no other has to:
+
+- It speaks HTTP/1.1 and keeps its connections; where a server closes one
+  after an answer, it opens another.
+- It runs for a time, not for a number of requests, and counts the moments
+  it takes to begin and to end: ``-d 1s`` prints 1.10s.
+- Every answer counts as a request, errors too (Non-2xx or 3xx responses).
+  So does one that came after ``--timeout``: it is a timeout as well, but
+  has no part in the latencies.
+- A request whose connection breaks is a read error and no request.
+- It assumes that a client wanted to go on at the mean pace, and adds the
+  latencies of the requests that a slow answer held up ("coordinated
+  omission"): its tail is longer than that of the answers that came.
+- A time has a unit, from us to h; so has a number of bytes (1024 each).
+- On an interrupt it prints what it has, as if it had finished, after a
+  shorter time than it announced.
+"""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+
+PERCENTILES = (50, 75, 90, 99)
+TIMEOUT_SECONDS = 10  # an answer after this is none
+MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
+BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class WrkError(Exception):
+    """An output without figures. The text is a sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What wrk shall do.
+
+    clients: connections kept open; seconds: how long (whole seconds);
+    threads: of wrk itself, each with its part of the connections.
+    """
+
+    clients: int
+    seconds: int
+    threads: int = 1
+
+    @property
+    def keep_alive(self) -> bool:
+        """It always keeps its connections."""
+        return True
+
+    def command(
+        self, url: str, program: tuple[str, ...] = ("wrk",)
+    ) -> list[str]:
+        """The command line."""
+        return [
+            *program, f"-t{self.threads}", f"-c{self.clients}",
+            f"-d{self.seconds}s", "--timeout", f"{TIMEOUT_SECONDS}s",
+            "--latency", url,
+        ]
+
+
+@dataclass
+class Report:
+    """What an output says. Times in ms where the name says so, else s.
+
+    requests: answers that came completely and in time, non-2xx ones
+    included; failed: all socket errors, which are also listed by kind
+    (connect, read, write, timeout); latency_ms: mean, max, and with
+    ``--latency`` p50, p75, p90, p99; body_bytes is never known;
+    finished: False if wrk was interrupted.
+    """
+
+    requests: int
+    failed: int
+    non_2xx: int
+    seconds: float
+    per_second: float
+    response_bytes: float | None
+    finished: bool
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    body_bytes: int | None = None
+
+
+def parse(text: str) -> Report:
+    """The figures in an output of wrk.
+
+    Raises WrkError if there are none: wrk could not connect, was used
+    wrongly, or the text is not wrk's.
+    """
+    announced = re.search(r"^Running ([\d.]+)([a-z]+) test @ ", text, re.M)
+    done = re.search(
+        r"^  (\d+) requests in ([\d.]+)([a-z]+), ([\d.]+)([KMGT]?)B read",
+        text, re.M,
+    )
+    rate = re.search(r"^Requests/sec:\s+([\d.]+)", text, re.M)
+    if announced is None or done is None or rate is None:
+        raise _why_none(text)
+    kinds = re.search(
+        r"^  Socket errors: connect (\d+), read (\d+), write (\d+), "
+        r"timeout (\d+)", text, re.M,
+    )
+    names = ("connect", "read", "write", "timeout")
+    counts = map(int, kinds.groups()) if kinds else (0, 0, 0, 0)
+    errors = dict(zip(names, counts, strict=True))
+    bad = re.search(r"^  Non-2xx or 3xx responses: (\d+)", text, re.M)
+    requests = max(int(done[1]) - errors["timeout"], 0)
+    seconds = _ms(done[2], done[3]) / 1000
+    per_second = float(rate[1])
+    if errors["timeout"]:
+        per_second = requests / seconds if seconds else 0.0
+    read = float(done[4]) * BYTES[done[5]]
+    return Report(
+        requests=requests,
+        failed=sum(errors.values()),
+        non_2xx=int(bad[1]) if bad else 0,
+        seconds=seconds,
+        per_second=per_second,
+        response_bytes=read / int(done[1]) if int(done[1]) else None,
+        finished=seconds >= _ms(announced[1], announced[2]) / 1000,
+        latency_ms=_latency(text) if requests else {},
+        errors=errors,
+    )
+
+
+def version() -> str | None:
+    """The version of the wrk that is installed; None: there is none."""
+    try:
+        done = subprocess.run(
+            ["wrk", "-v"], capture_output=True, text=True, timeout=20,
+            errors="replace", stdin=subprocess.DEVNULL, check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # Debian's says "wrk debian/4.1.0-3+b2 [epoll]", one of one's own
+    # "wrk 4.2.0 [epoll]".
+    found = re.search(r"^wrk \D*(\d+(?:\.\d+)+)", done.stdout)
+    return found[1] if found else None
+
+
+def _ms(number: str, unit: str) -> float:
+    """A time in milliseconds. Raises WrkError for an unknown unit."""
+    if unit not in MS:
+        raise WrkError(f"wrk printed a time in {unit!r}, which is no unit")
+    return float(number) * MS[unit]
+
+
+def _latency(text: str) -> dict[str, float]:
+    """Milliseconds: mean, max and, if printed, percentiles."""
+    time = r"([\d.]+)(us|ms|s|m|h)"
+    row = re.search(rf"^    Latency +{time} +\S+ +{time} ", text, re.M)
+    if row is None:
+        return {}
+    found = {"mean": _ms(row[1], row[2])}
+    for percent in PERCENTILES:
+        line = re.search(rf"^ +{percent}% +{time}\s*$", text, re.M)
+        if line:
+            found[f"p{percent}"] = _ms(line[1], line[2])
+    return found | {"max": _ms(row[3], row[4])}
+
+
+def _why_none(text: str) -> WrkError:
+    """Why an output holds no figures."""
+    refused = re.search(r"^unable to connect to \S+ (.+)$", text, re.M)
+    if refused:
+        return WrkError(f"wrk could not connect: {refused[1].lower()}")
+    usage = re.search(r"^(?:wrk: )?(.+)\n+Usage: wrk ", text)
+    if usage:
+        return WrkError(f"wrk does not accept its command: {usage[1]}")
+    if "wrk" not in text and "test @" not in text:
+        return WrkError("the output is not wrk's")
+    return WrkError("wrk ended without figures")

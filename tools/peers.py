@@ -1,0 +1,163 @@
+"""The list of peers: other people's servers, measured beside ours.
+
+``./bench.sh --peers NAMES`` measures them, the site shows the figures.
+Adding one is an entry in PEERS (and a file in tools/bench/peers).
+"""
+
+from dataclasses import dataclass
+
+PYTHON = "{python}"  # the interpreter of the peers' own environment
+ON = "tools.bench.peers.on_"
+APP = "tools.bench.peers.app"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One server with the same page, started with one worker.
+
+    name: what users type, as in ``--peers nginx,node``; title: a few
+    words; about: what it is, in a sentence; start: its command line, from
+    the root of the repository, with {python}, {host}, {port} and {folder}
+    (an empty folder of its own) to be filled in; packages: what pip has
+    to install for it; module: what must then be importable; get: how to
+    get its program, if it is not a Python package; since: the oldest
+    Python it runs on.
+    """
+
+    name: str
+    title: str
+    about: str
+    start: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    module: str = ""
+    get: str = ""
+    since: tuple[int, int] = (3, 11)
+
+    @property
+    def is_python(self) -> bool:
+        """True if it runs in the peers' own Python environment."""
+        return self.start[0] == PYTHON
+
+
+def _script(
+    name: str, title: str, about: str, since: tuple[int, int] = (3, 11)
+) -> Peer:
+    """A peer that is tools/bench/peers/on_NAME.py."""
+    return Peer(
+        name, title, about, (PYTHON, "-m", ON + name, "{host}", "{port}"),
+        (name,), name, since=since,
+    )
+
+
+PEERS = (
+    Peer(
+        "nginx", "nginx, return 200",
+        "The web server in C that others are compared with; the page is "
+        "in its configuration.",
+        ("nginx", "-p", "{folder}", "-e", "stderr", "-c", "nginx.conf"),
+        get="apt install nginx-light, or brew install nginx",
+    ),
+    Peer(
+        "node", "Node's http",
+        "JavaScript's event loop, libuv, with its own HTTP server.",
+        ("node", "tools/bench/peers/node.js", "{host}", "{port}"),
+        get="apt install nodejs, or brew install node",
+    ),
+    Peer(
+        "asyncio", "asyncio.Protocol by hand",
+        "The standard library's event loop with the least HTTP that does.",
+        (PYTHON, "-m", f"{ON}asyncio", "{host}", "{port}"),
+        module="asyncio",
+    ),
+    _script(
+        "uvloop", "the same on uvloop",
+        "asyncio's interface on libuv, written in Cython.",
+    ),
+    _script(
+        "blazio", "the same on blazio",
+        "asyncio's interface on io_uring, written in Zig.", (3, 12),
+    ),
+    _script(
+        "trio", "trio's streams by hand",
+        "An event loop of its own with structured concurrency, written in "
+        "Python.",
+    ),
+    _script(
+        "tornado", "Tornado",
+        "A web framework with its own HTTP server on asyncio's loop.",
+    ),
+    _script(
+        "aiohttp", "aiohttp",
+        "A web framework on asyncio's loop, its HTTP parser in C.",
+    ),
+    _script(
+        "gevent", "gevent, pywsgi",
+        "Greenlets: blocking code that switches wherever it would wait.",
+    ),
+    _script(
+        "eventlet", "eventlet, wsgi",
+        "Greenlets too, the older of the two.",
+    ),
+    Peer(
+        "uvicorn", "uvicorn (ASGI)",
+        "Runs ASGI applications, here with httptools on uvloop.",
+        (
+            PYTHON, "-m", "uvicorn", f"{APP}:asgi", "--host", "{host}",
+            "--port", "{port}", "--workers", "1", "--backlog", "4096",
+            "--loop", "uvloop", "--http", "httptools", "--lifespan", "off",
+            "--no-access-log", "--log-level", "warning",
+        ),
+        ("uvicorn", "uvloop", "httptools"), "uvicorn",
+    ),
+    Peer(
+        "granian", "granian (ASGI)",
+        "Runs ASGI applications on a server in Rust.",
+        (
+            PYTHON, "-m", "granian", f"{APP}:asgi", "--interface", "asgi",
+            "--host", "{host}", "--port", "{port}", "--workers", "1",
+            "--backlog", "4096", "--no-access-log", "--log-level", "warning",
+        ),
+        ("granian", "uvloop"), "granian",
+    ),
+    Peer(
+        "gunicorn", "gunicorn (WSGI), four threads",
+        "Runs WSGI applications in processes; with threads, because its "
+        "plain worker keeps no connection open.",
+        (
+            PYTHON, "-m", "gunicorn", f"{APP}:wsgi", "--bind",
+            "{host}:{port}", "--workers", "1", "--worker-class", "gthread",
+            "--threads", "4", "--backlog", "4096", "--keep-alive", "60",
+            "--log-level", "warning",
+        ),
+        ("gunicorn",), "gunicorn",
+    ),
+)
+
+
+def by_name(name: str) -> Peer:
+    """The peer called name. Raises KeyError if there is none."""
+    for peer in PEERS:
+        if peer.name == name:
+            return peer
+    raise KeyError(name)
+
+
+def select(names: str) -> list[Peer]:
+    """The peers in a list such as "nginx,node"; "all" means all of them.
+
+    Raises ValueError with a sentence if one does not exist, or there is
+    none in the list.
+    """
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise ValueError("--peers names no peer")
+    if "all" in wanted:
+        return list(PEERS)
+    known = [peer.name for peer in PEERS]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(
+                f"no peer is called {name!r}; there are {', '.join(known)}, "
+                "and all"
+            )
+    return [peer for peer in PEERS if peer.name in wanted]
