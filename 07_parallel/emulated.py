@@ -11,8 +11,8 @@ becomes of them is told by `wait`, a batch at a time:
 
     accept(listener)     ACCEPTED  result: new descriptor
     receive(fd, stream)  RECEIVED  result: bytes in data, 0: the end
-    send(fd, data)       SENT      result: bytes sent: all of them
-    send_file(fd, ...)   SENT      result: bytes sent, perhaps fewer
+    send(fd, data)       SENT      result: bytes sent, perhaps not all
+    send_file(fd, ...)   SENT      the same, with a part of a file
     send_now(fd, data, close)  nothing, unless it cannot all be sent at
                          once: then (fd, result) is in `failed` after
                          the next wait, and fd is not closed
@@ -48,19 +48,6 @@ Completion = tuple[int, int, int, bytes, bool]
 Piece = bytes | memoryview
 
 
-class Sending:
-    """A send that is under way."""
-
-    def __init__(self, pieces: list[Piece], enough: int) -> None:
-        self.pieces = pieces  # what is left to send
-        self.enough = enough  # bytes: then it is complete
-        self.sent = 0
-
-    def drop(self, size: int) -> None:
-        """So many bytes of the first piece are sent."""
-        self.pieces[0] = self.pieces[0][size:]
-
-
 class Engine:
     """Operations in, completions out, over a selector."""
 
@@ -71,7 +58,7 @@ class Engine:
         self.sockets: dict[int, socket.socket] = {}
         self.accepting: set[int] = set()
         self.receiving: dict[int, bool] = {}  # is it a stream?
-        self.sending: dict[int, Sending] = {}
+        self.sending: dict[int, list[Piece]] = {}
         self.timers: list[tuple[float, int, int]] = []  # due, tie, fd
         self.ties = itertools.count()
         self.watched: dict[int, int] = {}
@@ -95,9 +82,9 @@ class Engine:
         self.watch(fd)
 
     def send(self, fd: int, data: bytes) -> None:
-        """Send all of data; mostly the kernel takes it at once."""
-        self.sending[fd] = Sending([data], len(data))
-        self.send_rest(fd)
+        """Send data, or the beginning of it."""
+        self.sending[fd] = [data]
+        self.send_ready(fd)
 
     def send_file(
         self, fd: int, head: bytes, file: mmap.mmap, start: int,
@@ -105,8 +92,8 @@ class Engine:
     ) -> None:  # fmt: skip
         """Send head and a part of a file, or the beginning of them."""
         part = memoryview(file)[start : start + size]
-        self.sending[fd] = Sending([head, part], 1)
-        self.send_rest(fd)
+        self.sending[fd] = [head, part]
+        self.send_ready(fd)
 
     def send_now(self, fd: int, data: bytes, close: bool) -> None:
         """Send all of data at once, then close if so wished."""
@@ -161,9 +148,10 @@ class Engine:
             elif events & READ and key.fd in self.receiving:
                 self.receive_now(key.fd)
             elif events & WRITE and key.fd in self.sending:
-                self.send_rest(key.fd)
+                self.send_ready(key.fd)
             else:  # ready, and nobody asks: do not wake up for it again
                 self.unwatch(key.fd)
+                self.watch(key.fd)  # but for what is still under way
         now = time.monotonic()
         while self.timers and self.timers[0][0] <= now:
             _, _, fd = heapq.heappop(self.timers)
@@ -244,22 +232,16 @@ class Engine:
             del self.receiving[fd]
         self.complete(RECEIVED, fd, len(data), data, again)
 
-    def send_rest(self, fd: int) -> None:
-        """Send what the kernel takes; go on when there is room."""
-        sending = self.sending[fd]
+    def send_ready(self, fd: int) -> None:
+        """Send what the kernel takes, or wait until there is room."""
         try:
-            sent = self.sockets[fd].sendmsg(sending.pieces)
+            sent = self.sockets[fd].sendmsg(self.sending[fd])
         except BlockingIOError:  # its buffer is full
-            sent = 0
+            self.watch(fd)
         except OSError as error:
             self.end_send(fd, -number(error))
-            return
-        sending.sent += sent
-        if sending.sent < sending.enough:
-            sending.drop(sent)
-            self.watch(fd)
         else:
-            self.end_send(fd, sending.sent)
+            self.end_send(fd, sent)
 
     def end_send(self, fd: int, result: int) -> None:
         """A send is complete, has failed or was cancelled."""

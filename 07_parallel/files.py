@@ -18,7 +18,7 @@ import re
 import stat
 import time
 import urllib.parse
-from email.utils import formatdate, parsedate_to_datetime
+from email.utils import formatdate, mktime_tz, parsedate_tz
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -51,6 +51,7 @@ TYPES = {
     ".xml": "application/xml; charset=utf-8",
 }
 
+SAFE = "%/:@!$&'()*+,;=~"  # may stand in a path, RFC 3986, 3.3
 TARGET = re.compile(r"(?:https?://[^/?#]+)?([^?#]*)(\?[^#]*)?", re.I)
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 ASKED = re.compile(
@@ -147,7 +148,9 @@ class Files:
         try:
             return respond(self.file(path), asked)
         except IsADirectoryError:
-            place = f"{match[1]}/{match[2] or ''}"
+            # Quoted: a browser takes a backslash for a slash.
+            place = urllib.parse.quote(match[1], safe=SAFE)
+            place += "/" + (match[2] or "")
             return failure(asked, 301, f"Location: {place}\r\n")
         except (OSError, ValueError):  # there is none for you
             return 404
@@ -193,10 +196,12 @@ def respond(file: File, asked: Asked) -> Transfer:
     start, size = 0, file.size
     status = 200
     if asked.fields:
-        fields = {
-            name.lower(): value.decode("latin-1")
-            for name, value in asked.fields
-        }
+        fields: dict[bytes, str] = {}
+        for name, value in asked.fields:  # repeated: one list
+            before = fields.get(name.lower())
+            text = value.decode("latin-1")
+            text = text if before is None else f"{before}, {text}"
+            fields[name.lower()] = text
         status = precondition(file, fields)
         if status == 200 and asked.method == b"GET":
             status, start, size = part(file, fields)
@@ -239,8 +244,9 @@ def matches(file: File, tags: str) -> bool:
 def seconds(date: str) -> int | None:
     """An HTTP date in seconds since 1970; None if it is not one."""
     try:
-        return int(parsedate_to_datetime(date).timestamp())
-    except (ValueError, TypeError, OverflowError, IndexError):
+        found = parsedate_tz(date)
+        return mktime_tz((*found[:9], found[9] or 0)) if found else None
+    except (ValueError, OverflowError):
         return None
 
 
@@ -258,11 +264,11 @@ def part(file: File, fields: dict[bytes, str]) -> tuple[int, int, int]:
     if only_if not in (None, file.etag, date_of(file)):
         return whole
     if not match[1]:  # the last so many bytes
-        size = min(int(match[2]), file.size)
+        size = min(number(match[2]), file.size)
         start = file.size - size
     else:
-        start = int(match[1])
-        last = int(match[2]) if match[2] else file.size - 1
+        start = number(match[1])
+        last = number(match[2]) if match[2] else file.size - 1
         if match[2] and last < start:  # not a range at all
             return whole
         size = min(last, file.size - 1) - start + 1
@@ -271,9 +277,16 @@ def part(file: File, fields: dict[bytes, str]) -> tuple[int, int, int]:
     return 206, start, size
 
 
+def number(digits: str) -> int:
+    """A number, or one that is larger than any file."""
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) < 19 else 10**18
+
+
 def date_of(file: File) -> str:
-    """When the file was last changed, as an HTTP date."""
-    return formatdate(file.modified, usegmt=True)
+    """When the file was last changed, as an HTTP date, not later
+    than now (RFC 9110, section 8.8.2.1)."""
+    return formatdate(min(file.modified, time.time()), usegmt=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -181,7 +181,7 @@ class Worker:
             self.leave_until = self.now + GRACE_SECONDS - TICK
             self.engine.cancel(self.listener)
             self.engine.receive(self.parent.fileno())
-        else:  # without a word: our parent has died
+        elif fd == self.parent.fileno():  # without a word: it has died
             os._exit(1)
 
     def accept_more(self) -> None:
@@ -332,25 +332,29 @@ class Worker:
         """The kernel has not taken all of an answer at once."""
         self.requests -= 1
         self.parting.pop(connection.fd, None)
+        if connection.state is CLOSING:
+            return
         if result < 0 and result != -errno.EAGAIN:  # the client is gone
             self.close(connection)
         else:
             rest = connection.answer[max(result, 0) :]
             self.answer(connection, rest, connection.last)
 
-    def begin_send(self, connection: Connection, last: bool) -> None:
-        """Note that an answer is on its way from now on."""
-        connection.state = SENDING
-        connection.last = last
-        connection.deadline = self.now + SEND_SECONDS
-        connection.under_way += 1
-
     def answer(
         self, connection: Connection, answer: bytes, last: bool
     ) -> None:
-        """Ask the engine to send all of it."""
-        self.begin_send(connection, last)
-        self.engine.send(connection.fd, answer)
+        """Send an answer, however long the client takes for it."""
+        self.send(connection, Transfer(answer, None, 0, 0), last)
+
+    def send(
+        self, connection: Connection, transfer: Transfer, last: bool
+    ) -> None:
+        """Begin to send an answer."""
+        connection.state = SENDING
+        connection.last = last
+        connection.transfer = transfer
+        connection.deadline = self.now + SEND_SECONDS
+        self.send_part(connection, transfer)
 
     def send_file(
         self, connection: Connection, request: Request, head: bytes
@@ -367,15 +371,13 @@ class Worker:
                 connection, request._replace(status=transfer)
             )
             return
-        connection.transfer = transfer
-        connection.last = not keep_alive
-        self.send_part(connection, transfer)
+        self.send(connection, transfer, last=not keep_alive)
 
     def send_part(
         self, connection: Connection, transfer: Transfer
     ) -> None:
-        """Ask the engine to send the next part of a file."""
-        self.begin_send(connection, connection.last)
+        """Ask the engine to send what is left, or a part of it."""
+        connection.under_way += 1
         if transfer.memory is None:
             self.engine.send(connection.fd, transfer.head)
             return
@@ -389,12 +391,14 @@ class Worker:
         if result < 0:
             self.close(connection)
             return
-        if connection.transfer:
-            connection.transfer.advance(result)
-            if not connection.transfer.done:
-                self.send_part(connection, connection.transfer)
-                return
-            connection.transfer = None
+        transfer = connection.transfer
+        assert transfer
+        transfer.advance(result)
+        if not transfer.done:
+            connection.deadline = self.now + SEND_SECONDS
+            self.send_part(connection, transfer)
+            return
+        connection.transfer = None
         self.requests += 1
         if connection.last:
             self.hang_up(connection)
@@ -477,7 +481,10 @@ def serve(listener: socket.socket, options: Namespace) -> None:
     options.engine = choose_engine(options.engine)
     if options.worker_kind == "auto":
         options.worker_kind = best_kind()
-    listeners.extend(open_listeners(listener, options.workers))
+    try:
+        listeners.extend(open_listeners(listener, options.workers))
+    except OSError as error:
+        sys.exit(f"cannot listen: {error.strerror}")
     for each in listeners:
         workers.append(start_worker(each, options))
     announce(listeners[0])
@@ -495,7 +502,7 @@ def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
     if name == "emulated":
         return emulated.Engine
     try:
-        uring.probe()
+        uring.open_ring()
     except uring.Unavailable as reason:
         if name == "uring":
             sys.exit(f"{reason}: try --engine emulated")
@@ -606,8 +613,8 @@ def run_worker(
     """Serve, then tell the parent how much was done."""
     try:
         worker = Worker(listener, parent, options)
-    except OSError as error:
-        parent.send(str(error.strerror).encode())
+    except (OSError, uring.Unavailable) as error:
+        parent.send(str(error).encode())
         return
     try:
         worker.run()

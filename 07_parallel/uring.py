@@ -50,17 +50,19 @@ import errno
 import functools
 import mmap
 import os
+import select
 import socket
 import struct
 import sys
 
 # The interface of emulated.py: kinds of completions.
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
-NOT_SENT, IGNORED = 4, 5  # kinds that only we see
+NOT_SENT, WRITABLE, IGNORED = 4, 5, 6  # kinds that only we see
 KIND = 0xFF  # user_data is the descriptor << 8, the kind below it
 STREAMED = RECEIVED | 0x80  # received by a multishot receive
 
 ENTRIES = 4096  # of the submission queue; completions: four times that
+RETRY_SECONDS = 0.05  # to send to a half-closed client, see below
 BUFFERS = 1024  # in the pool for what is received; a power of two
 BUFFER_SIZE = 2048  # bytes; a longer piece takes several
 POOL = 0  # the number of our pool of buffers
@@ -69,7 +71,8 @@ POOL = 0  # the number of our pool of buffers
 SETUP, ENTER, REGISTER = 425, 426, 427
 
 # Operations, as in enum io_uring_op.
-OP_SENDMSG, OP_TIMEOUT, OP_ACCEPT, OP_CANCEL = 9, 11, 13, 14
+OP_POLL, OP_SENDMSG, OP_TIMEOUT, OP_ACCEPT = 6, 9, 11, 13
+OP_CANCEL = 14
 OP_CLOSE, OP_SEND, OP_RECV = 19, 26, 27
 
 # Flags of a submission entry.
@@ -79,9 +82,10 @@ QUIET = 1 << 6  # no completion if it succeeds
 MULTISHOT_ACCEPT, MULTISHOT_RECV = 1 << 0, 1 << 1
 CANCEL_ALL, CANCEL_FD = 1 << 0, 1 << 1
 
-# Flags of a send: no SIGPIPE, and not complete before all is sent.
-WHOLE = socket.MSG_NOSIGNAL | socket.MSG_WAITALL
-NOW = WHOLE | socket.MSG_DONTWAIT  # and fail if that is not at once
+# Flags of a send: no SIGPIPE, and fail if that is not possible at once
+# (SOME: if nothing is, ALL: if not all is).
+SOME = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT
+ALL = SOME | socket.MSG_WAITALL
 
 # Flags of a completion.
 HAS_BUFFER, MORE = 1 << 0, 1 << 1
@@ -145,6 +149,7 @@ class Ring:
     """The two queues in shared memory."""
 
     def __init__(self, flags: int, entries: int = ENTRIES) -> None:
+        self.fd = -1
         # struct io_uring_params, 120 bytes: we fill in the beginning,
         # the kernel the rest: sizes, and what is at which offset.
         params = bytearray(120)
@@ -154,10 +159,13 @@ class Ring:
         )  # fmt: skip
         self.fd = system_call(SETUP, entries, address(params))
         os.set_inheritable(self.fd, False)
+        self.flags = flags
         self.entries, completions = struct.unpack_from("=II", params)
         submit = struct.unpack_from("=10I", params, 40)
         complete = struct.unpack_from("=10I", params, 80)
         size = complete[5] + completions * COMPLETION.size
+        if not flags & NO_SQARRAY:
+            size = max(size, submit[6] + self.entries * 4)
         self.memory = self.map(size, 0)
         self.slots = self.map(self.entries * 64, 0x1000_0000)
         self.bytes = memoryview(self.memory)
@@ -174,13 +182,9 @@ class Ring:
         self.put = 0  # entries we have put into the queue so far
         self.taken = 0  # entries the kernel has taken so far
 
-    def close(self) -> None:
-        """Give everything back."""
-        self.words.release()
-        self.bytes.release()
-        self.memory.close()
-        self.slots.close()
-        os.close(self.fd)
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
 
     def map(self, size: int, offset: int) -> mmap.mmap:
         """Memory of the ring (MAP_SHARED | MAP_POPULATE)."""
@@ -239,36 +243,44 @@ class Buffers:
     """The pool of buffers that the kernel receives into.
 
     It is a ring as well: we put the numbers of free buffers in at its
-    tail, the kernel takes them out at its head, in order. We copy what
-    it received, and give all buffers of a batch back in that order: so
-    buffer n stays in slot n for ever, and to give back is nothing but
-    to move the tail.
+    tail, the kernel takes them out at its head.
     """
 
     def __init__(self, ring: Ring) -> None:
         self.memory = mmap.mmap(-1, BUFFERS * BUFFER_SIZE)
+        self.start = address(self.memory)
         self.slots = mmap.mmap(-1, BUFFERS * 16)
-        start = address(self.memory)
-        for number in range(BUFFERS):
-            # A slot has 16 bytes, but the last 2 of the first one hold
-            # the ring's tail: so we write 14.
-            at = start + number * BUFFER_SIZE
-            BUFFER.pack_into(
-                self.slots, number * 16, at, BUFFER_SIZE, number
-            )
-        self.tail = BUFFERS
-        TAIL.pack_into(self.slots, 14, self.tail)
+        self.numbers = [-1] * BUFFERS  # which buffer is in which slot
+        self.tail = 0
+        self.give_back(list(range(BUFFERS)))
         register = bytearray(40)  # struct io_uring_buf_reg
         struct.pack_into(
             "=QIH", register, 0, address(self.slots), BUFFERS, POOL
         )
         ring.register(22, register, 1)  # IORING_REGISTER_PBUF_RING
 
-    def give_back(self, last: int) -> None:
-        """Give back all buffers up to the one with this number."""
-        first = self.tail & (BUFFERS - 1)
-        self.tail += ((last - first) & (BUFFERS - 1)) + 1
+    def give_back(self, used: list[int]) -> None:
+        """Put buffers in, and let the kernel see them.
+
+        It takes them in order and we give them back in that order: so
+        nearly always a buffer returns to its old slot, where its
+        number still stands, and there is only the tail to be moved.
+        """
+        slot = self.tail & (BUFFERS - 1)
+        if used != self.numbers[slot : slot + len(used)]:
+            for number in used:
+                self.write(slot, number)
+                slot = (slot + 1) & (BUFFERS - 1)
+        self.tail += len(used)
         TAIL.pack_into(self.slots, 14, self.tail & 0xFFFF)
+
+    def write(self, slot: int, number: int) -> None:
+        """Write a buffer's address, size and number into a slot."""
+        # A slot has 16 bytes, but the last 2 of the first one hold
+        # the ring's tail: so we write 14.
+        at = self.start + number * BUFFER_SIZE
+        BUFFER.pack_into(self.slots, slot * 16, at, BUFFER_SIZE, number)
+        self.numbers[slot] = number
 
 
 class Engine:
@@ -277,27 +289,18 @@ class Engine:
     name = "uring"
 
     def __init__(self) -> None:
-        self.ring, self.flags = open_ring()
-        try:
-            self.buffers = Buffers(self.ring)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            raise Unavailable(
-                "io_uring is older than Linux 5.19 here"
-            ) from None
+        """Raises as open_ring does."""
+        self.ring, self.buffers = open_ring()
         self.can_stream = True  # until the kernel says it cannot
         self.sockets: list[socket.socket] = []
-        # What the kernel still reads from must not be freed.
-        self.sending: dict[int, object] = {}
+        # Sends under way: operation, address, size, and the memory
+        # that the kernel reads from, which must not be freed.
+        self.sending: dict[int, tuple[int, int, int, object]] = {}
+        self.cancelled: set[int] = set()  # those that shall end
         self.sending_now: list[object] = []
         self.failed: list[tuple[int, int]] = []  # of send_now
         self.times = bytearray(ENTRIES * TIME.size)
         self.times_at = address(self.times)
-        self.messages = bytearray(
-            ENTRIES * (MESSAGE.size + PIECES.size)
-        )
-        self.messages_at = address(self.messages)
 
     def put(
         self, code: int, fd: int, kind: int, at: int = 0, size: int = 0,
@@ -341,9 +344,20 @@ class Engine:
             )  # fmt: skip
 
     def send(self, fd: int, data: bytes) -> None:
-        """Send all of data."""
-        pinned = self.sending[fd] = pin(data)
-        self.put(OP_SEND, fd, SENT, pinned[1], len(data), WHOLE)
+        """Send data, or the beginning of it."""
+        pinned = pin(data)
+        self.sending[fd] = OP_SEND, pinned[1], len(data), pinned
+        self.send_some(fd)
+
+    def send_some(self, fd: int) -> None:
+        """Let the kernel take what it has room for.
+
+        We ask it not to wait, and poll if there is no room. It could
+        wait by itself, but from a client that has ended its side it
+        would do so in a thread of its own, one for each such client.
+        """
+        code, at, size, _ = self.sending[fd]
+        self.put(code, fd, SENT, at, size, SOME)
 
     def send_now(self, fd: int, data: bytes, close: bool) -> None:
         """Send all of data at once, then close if so wished.
@@ -355,12 +369,12 @@ class Engine:
         self.sending_now.append(pinned)
         if not close:
             self.put(
-                OP_SEND, fd, NOT_SENT, pinned[1], len(data), NOW, QUIET
+                OP_SEND, fd, NOT_SENT, pinned[1], len(data), ALL, QUIET
             )
             return
         self.ring.reserve(2)  # a link holds within one submission
         # More to come: the end of the connection, in the same segment.
-        own = NOW | socket.MSG_MORE
+        own = ALL | socket.MSG_MORE
         flags = QUIET | LINK
         self.put(
             OP_SEND, fd, NOT_SENT, pinned[1], len(data), own, flags
@@ -377,32 +391,30 @@ class Engine:
         file to the connection, and the bytes never pass through us.
         """
         pinned = pin(head)
-        self.sending[fd] = pinned, file
-        self.ring.reserve(1)
-        index = self.ring.put & self.ring.mask
-        here = index * (MESSAGE.size + PIECES.size)
-        pieces = here + MESSAGE.size
-        at = self.messages_at
-        MESSAGE.pack_into(
-            self.messages, here, 0, 0, 0, at + pieces, 2, 0, 0, 0
-        )
+        message = bytearray(MESSAGE.size + PIECES.size)
+        at = address(message)
+        pieces = at + MESSAGE.size
+        MESSAGE.pack_into(message, 0, 0, 0, 0, pieces, 2, 0, 0, 0)
         PIECES.pack_into(
-            self.messages, pieces, pinned[1], len(head),
+            message, MESSAGE.size, pinned[1], len(head),
             address(file) + start, size,
         )  # fmt: skip
-        own = socket.MSG_NOSIGNAL
-        self.put(OP_SENDMSG, fd, SENT, at + here, 1, own)
+        memory = message, pinned, file
+        self.sending[fd] = OP_SENDMSG, at, 1, memory
+        self.send_some(fd)
 
     def sleep(self, fd: int, seconds: float) -> None:
         """Complete after so many seconds."""
+        self.set_timer(fd, SLEPT, seconds)
+
+    def set_timer(self, fd: int, kind: int, seconds: float) -> None:
+        """An operation that does nothing but take this long."""
         self.ring.reserve(1)
-        index = self.ring.put & self.ring.mask
-        here = index * TIME.size
+        here = (self.ring.put & self.ring.mask) * TIME.size
         whole = int(seconds)
-        TIME.pack_into(
-            self.times, here, whole, int((seconds - whole) * 1e9)
-        )
-        self.put(OP_TIMEOUT, fd, SLEPT, self.times_at + here, 1)
+        rest = int((seconds - whole) * 1e9)
+        TIME.pack_into(self.times, here, whole, rest)
+        self.put(OP_TIMEOUT, fd, kind, self.times_at + here, 1)
 
     def shutdown(self, fd: int) -> None:
         """End our side: the client reads to the end of our answer."""
@@ -418,6 +430,8 @@ class Engine:
 
     def cancel(self, fd: int) -> None:
         """End what is under way; sleep is not, it ends by itself."""
+        if fd in self.sending:
+            self.cancelled.add(fd)
         own = CANCEL_ALL | CANCEL_FD
         self.put(OP_CANCEL, fd, IGNORED, own=own, flags=QUIET)
 
@@ -428,21 +442,27 @@ class Engine:
     def wait(self, block: bool = True) -> list[Completion]:
         """Take all completions; if block, wait for the first."""
         ring = self.ring
-        number = -1  # of the last buffer that was used
         ring.enter(1 if block else 0)
         self.sending_now.clear()
         self.failed.clear()
         done: list[Completion] = []
+        used: list[int] = []  # buffers, in order
         memory = self.buffers.memory
         for user_data, result, flags in ring.take():
             fd, kind = user_data >> 8, user_data & KIND
             if flags & HAS_BUFFER:
                 number = flags >> 16
+                used.append(number)
                 start = number * BUFFER_SIZE
                 data = memory[start : start + result]
                 more = flags & MORE != 0
                 done.append((RECEIVED, fd, result, data, more))
-            elif kind == SENT:
+            elif kind in (SENT, WRITABLE):
+                if fd in self.cancelled and result < 0:
+                    result = -errno.ECANCELED
+                elif self.has_to_send_again(fd, kind, result):
+                    continue
+                self.cancelled.discard(fd)
                 del self.sending[fd]
                 done.append((SENT, fd, result, b"", False))
             elif kind == NOT_SENT:
@@ -456,9 +476,26 @@ class Engine:
             elif kind == SLEPT:
                 # The kernel calls it an error, ETIME, that it is time.
                 done.append((SLEPT, fd, 0, b"", False))
-        if number >= 0:
-            self.buffers.give_back(number)
+        self.buffers.give_back(used)
         return done
+
+    def has_to_send_again(
+        self, fd: int, kind: int, result: int
+    ) -> bool:
+        """Is a send not over yet, because there was no room for it?"""
+        if kind == SENT and result == -errno.EAGAIN:
+            self.put(OP_POLL, fd, WRITABLE, own=select.POLLOUT)
+        elif kind == WRITABLE and (
+            result == -errno.ETIME or result & select.POLLOUT
+        ):
+            self.send_some(fd)
+        elif kind == WRITABLE:
+            # The client has ended its side: that ends every poll, with
+            # and without room. So look again a little later.
+            self.set_timer(fd, WRITABLE, RETRY_SECONDS)
+        else:
+            return False
+        return True
 
     def has_to_ask_again(self, fd: int, kind: int, result: int) -> bool:
         """Has a receive ended only because the kernel could not?"""
@@ -472,8 +509,8 @@ class Engine:
         return True
 
 
-def open_ring() -> tuple[Ring, int]:
-    """A ring with the best flags this kernel takes, and these flags.
+def open_ring() -> tuple[Ring, Buffers]:
+    """A ring with the best flags this kernel takes, and its buffers.
 
     Raises Unavailable where there is no io_uring, OSError if there is
     but we cannot have a ring (no memory, no descriptors).
@@ -482,7 +519,9 @@ def open_ring() -> tuple[Ring, int]:
         raise Unavailable("io_uring is a part of 64-bit Linux")
     for flags in FLAGS:
         try:
-            return Ring(flags), flags
+            ring = Ring(flags)
+            ring.enter(0)
+            return ring, Buffers(ring)
         except OSError as error:
             if error.errno == errno.ENOSYS:
                 why = "this kernel, or what runs it, has no io_uring"
@@ -493,13 +532,6 @@ def open_ring() -> tuple[Ring, int]:
             if error.errno != errno.EINVAL:
                 raise
     raise Unavailable("io_uring is older than Linux 5.19 here")
-
-
-def probe() -> int:
-    """Can we have a ring? The flags it would get. Raises as above."""
-    ring, flags = open_ring()
-    ring.close()
-    return flags
 
 
 def address(memory: bytearray | mmap.mmap) -> int:
@@ -531,7 +563,9 @@ def main() -> None:
         DEFER_TASKRUN: "DEFER_TASKRUN (6.1)",
         NO_SQARRAY: "NO_SQARRAY (6.6)",
     }
-    flags = [name for bit, name in names.items() if engine.flags & bit]
+    flags = [
+        name for bit, name in names.items() if engine.ring.flags & bit
+    ]
     print(
         f"yes: io_uring with {', '.join(flags)}, "
         f"{engine.ring.entries} entries, {BUFFERS} buffers"

@@ -301,4 +301,126 @@ RULES: dict[str, Rule] = _part("Running", {
         "07: a killed parent leaves no worker behind",
         "man 2 PR_SET_PDEATHSIG; man 2 pipe",
     ),
+}) | _part("Files", {
+    "file": (
+        "--directory: a file comes byte for byte, with its type",
+        "RFC 9110, sections 8.3, 8.6 and 9.3.1",
+    ),
+    "file-head": (
+        "a file has a date, a strong tag and Accept-Ranges; HEAD the same",
+        "RFC 9110, sections 8.8, 9.3.2 and 14.3",
+    ),
+    "file-name": (
+        "a path is percent-decoded once, its query is ignored",
+        "RFC 3986, sections 2.1 and 3.4",
+    ),
+    "file-no-work": (
+        "files do not wait and do not compute",
+        "contract, Answering",
+    ),
+    "file-keep": (
+        "files obey the rules for keeping connections and pipelines",
+        "RFC 9112, section 9.3",
+    ),
+    "file-large": (
+        "a large file comes whole, however slowly it is read",
+        "man 2 sendmsg; man 2 mmap",
+    ),
+    "file-left": (
+        "who leaves in the middle of a file leaves nothing behind",
+        "man 7 tcp, ECONNRESET",
+    ),
+    "file-changes": (
+        "what changes on disk shows with the next request",
+        "RFC 9110, section 8.8",
+    ),
+    "file-under-way": (
+        "a file that changes while it is sent harms nobody",
+        "RFC 9112, section 8; man 2 mmap, SIGBUS",
+    ),
+    "index": (
+        "a directory is its index.html, never a listing",
+        "RFC 3986, section 3.3",
+    ),
+    "moved": (
+        "a directory without its slash is answered 301, on this server",
+        "RFC 9110, sections 10.2.2 and 15.4.2; RFC 3986, section 4.2",
+    ),
+    "no-way-out": (
+        "no path leads out of the directory",
+        "RFC 9110, section 17.3; man 7 symlink",
+    ),
+    "only-files": (
+        "what is not a regular file is answered 404, and nobody waits",
+        "man 7 inode; man 7 fifo",
+    ),
+    "if-none-match": (
+        "If-None-Match with the tag, weakly compared, is answered 304",
+        "RFC 9110, sections 13.1.2 and 15.4.5",
+    ),
+    "if-modified-since": (
+        "If-Modified-Since is answered 304 unless the file is newer",
+        "RFC 9110, sections 5.6.7 and 13.1.3",
+    ),
+    "if-match": (
+        "If-Match without the tag, strongly compared, is answered 412",
+        "RFC 9110, sections 13.1.1 and 13.1.4",
+    ),
+    "if-order": (
+        "several conditions are judged in the order of the RFC",
+        "RFC 9110, section 13.2.2",
+    ),
+    "range": (
+        "one range of bytes is answered 206 with these bytes",
+        "RFC 9110, sections 14.1.2, 14.4 and 15.3.7",
+    ),
+    "range-beyond": (
+        "a range behind the end is answered 416 with the size",
+        "RFC 9110, sections 14.4 and 15.5.17",
+    ),
+    "range-ignored": (
+        "several ranges, other units and nonsense get the whole file",
+        "RFC 9110, section 14.2",
+    ),
+    "if-range": (
+        "If-Range gives the part of this very file, else the whole",
+        "RFC 9110, section 13.1.5",
+    ),
+    "file-errors": (
+        "with files, other methods and requests are refused as always",
+        "RFC 9110, sections 15.5.6 and 15.6.2",
+    ),
+    "file-descriptors": (
+        "without free descriptors for files it survives, and goes on",
+        "man 2 open, EMFILE",
+    ),
+    "directory": (
+        "--directory must name a directory: else one sentence, status 2",
+        "contract, Running",
+    ),
+}) | _part("Engines and workers", {
+    "engine": (
+        "--engine takes the one asked for, or says why it cannot",
+        "man 2 io_uring_setup",
+    ),
+    "engine-auto": (
+        "where io_uring is forbidden, one sentence says what is used",
+        "man 2 io_uring_setup, EPERM; man 2 seccomp",
+    ),
+    "engine-error": (
+        "a real error is shown and not hidden by another engine",
+        "man 2 io_uring_setup, ENOMEM and EMFILE",
+    ),
+    "worker-kind": (
+        "workers are processes with a GIL, threads without, or as asked",
+        "PEP 703",
+    ),
+    "worker-replaced": (
+        "while a killed worker is replaced, no client is turned away",
+        "man 7 socket, SO_REUSEPORT; man 2 waitpid",
+    ),
+    "worker-unable": (
+        "a worker that cannot start ends the server with one sentence",
+        "man 2 getrlimit, RLIMIT_NOFILE",
+    ),
 })

@@ -249,9 +249,8 @@ def add(results: Results, point: Point, one: Run) -> None:
 def show(points: list[Point], console: Console) -> None:
     """Print what was reached, and who could do no more."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("load", "clients", "requests/s", "spread",
-                   "possible", "failed", "server cores", "load cores",
-                   "load's limit", "others"):
+    for column in ("load", "clients", "requests/s", "possible", "failed",
+                   "server cores", "load cores", "load's limit", "others"):
         left = column == "load"
         table.add_column(column, justify="left" if left else "right")
     for point in points:
@@ -264,8 +263,8 @@ def show(points: list[Point], console: Console) -> None:
         table.add_row(
             name,
             f"{point.clients:,}",
-            f"{point.median('requests_per_second') or 0:,.0f}",
-            f"{low:,.0f}-{high:,.0f}",
+            f"{point.median('requests_per_second') or 0:,.0f}\n"
+            f"[dim]{low:,.0f}-{high:,.0f}",
             f"{point.possible or 0:,.0f}",
             str(sum(run.failed for run in point.runs)),
             f"{point.median('cores') or 0:.2f}",

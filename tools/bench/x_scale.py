@@ -42,7 +42,7 @@ REPEATS = 5
 WARM_UP = 50  # requests
 COMPUTE_SECONDS = 0.001  # a request
 STEPS = 20_000  # loop steps of one go of the calibration
-GOES = 50
+GOES = 1000
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,7 @@ def show(points: list[Point], console: Console) -> None:
     """Print throughput and speed-up, medians and spread."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("server", no_wrap=True)
-    for column in ("requests/s", "spread", "times one",
-                   "spread", "server cores", "load cores",
+    for column in ("requests/s", "times one", "server cores", "load cores",
                    "others"):
         table.add_column(column, justify="right")
     for point in points:
@@ -209,10 +208,10 @@ def show(points: list[Point], console: Console) -> None:
         ]
         table.add_row(
             name,
-            f"{statistics.median(rates):,.0f}",
-            f"{min(rates):,.0f}-{max(rates):,.0f}",
-            f"{statistics.median(ratios):.2f}" if ratios else "",
-            f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else "",
+            f"{statistics.median(rates):,.0f}\n"
+            f"[dim]{min(rates):,.0f}-{max(rates):,.0f}",
+            f"{statistics.median(ratios):.2f}\n"
+            f"[dim]{min(ratios):.2f}-{max(ratios):.2f}" if ratios else "",
             f"{point.median('cores') or 0:.2f}",
             f"{middle(point, 'load_cores'):.2f}",
             f"{middle(point, 'other_cores'):.2f}",

@@ -1,0 +1,1428 @@
+"""Files: what 07 answers with --directory, on each engine."""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import os
+import random
+import re
+import signal
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from email.utils import formatdate, parsedate_to_datetime
+from pathlib import Path
+
+import pytest
+
+from tests.client import HOST, Answer, Client, NoAnswer
+from tests.conftest import Shared
+from tests.marks import rule, slow
+from tests.process import (
+    Running,
+    eventually,
+    running,
+    started,
+    why_no_uring,
+)
+from tests.test_running import assert_one_sentence, run
+from tools.servers import Server
+
+STEP = range(7, 8)
+SECRET = b"nobody outside may read this"
+LARGE = 20_000_000  # bytes: more than the kernel's buffers hold
+CHANGED = 1_000_000_000  # when the files were changed: in 2001
+BEFORE, SINCE = (formatdate(CHANGED + d, usegmt=True) for d in (-1, 0))
+AFTER = formatdate(CHANGED + 1, usegmt=True)
+NONSENSE_DATES = ["soon", "", "0", "Fri, 99 Foo 2026 25:00:00 GMT"]
+# Sizes where one buffer, page or part ends and the next begins.
+SIZES = [
+    0, 1, 248, 2047, 2048, 2049, 4095, 4096, 4097, 16383, 16384, 16385,
+    65535, 65536, 65537, 131071, 131072, 131073, 262143, 262144, 262145,
+    524289, 1048575, 1048576, 1048577,
+]  # fmt: skip
+
+
+@pytest.fixture
+def engine(server: Server) -> str:
+    """The engine of this server; io_uring where there is no other."""
+    if "emulated" in server.options:
+        return "emulated"
+    if why_no_uring():
+        pytest.skip(why_no_uring())
+    return "uring"
+
+
+def bytes_of(seed: object, size: int) -> bytes:
+    return random.Random(str(seed)).randbytes(size)
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory to serve; beside it what must not come out."""
+    outside = tmp_path_factory.mktemp("files")
+    folder = outside / "site"
+    for name in ("sub", "empty", "with space", "evil.example", "real"):
+        (folder / name).mkdir(parents=True)
+    (outside / "site-secret").mkdir()
+    for place in ("secret.txt", "site-secret/secret.txt", "index.html"):
+        (outside / place).write_bytes(SECRET)
+    (folder / "sub" / "index.html").write_text("<p>sub\n")
+    (folder / "sub" / "page.html").write_text("<p>page in sub\n")
+    (folder / "real" / "file.txt").write_text("real\n")
+    for number in SIZES:
+        write(folder / f"size-{number}.bin", bytes_of(number, number))
+    write(folder / "large.bin", bytes_of("large", LARGE))
+    texts = ["index.html", "page.html", "a.css", "a.js", "a.svg", "a.json"]
+    texts += ["a.txt", "a.xml", "a.png", "a.ico", "a.woff2", "a.gz"]
+    texts += ["unknown.qqq", "unknown", "with space.txt", "caf\u00e9.txt"]
+    texts += ["100%.txt", "a+b.txt", "%41.txt", "what?.txt", ".html"]
+    for name in texts:
+        write(folder / name, f"this is {name}\n".encode())
+    links = {
+        "inside.txt": "a.txt",
+        "sub/inside.txt": "../a.txt",
+        "inside": "real",
+        "inside-absolute.txt": str(folder / "a.txt"),
+        "out.txt": "../secret.txt",
+        "out-absolute.txt": str(outside / "secret.txt"),
+        "out": "..",
+        "out-beside": "../site-secret",
+        "out-absolute": "/etc",
+        "twice.txt": "out.txt",
+        "loop": "loop",
+        "dangling": "nothing",
+        "itself": ".",
+    }
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "fifo")
+    return folder
+
+
+def write(path: Path, data: bytes, changed: float = CHANGED) -> None:
+    """Write a file, and when it was changed."""
+    path.write_bytes(data)
+    os.utime(path, (changed, changed))
+
+
+def with_files(server: Server, engine: str, tree: Path) -> Server:
+    """The server on this engine, with the files."""
+    options = ("--engine", engine, "--directory", str(tree))
+    return dataclasses.replace(server, options=options)
+
+
+@pytest.fixture
+def files(server: Server, engine: str, tree: Path) -> Server:
+    return with_files(server, engine, tree)
+
+
+@pytest.fixture
+def shared(files: Server, one_server: Shared) -> Iterator[Running]:
+    """As in conftest.py, with the files."""
+    # Dates of the web are in GMT, whatever the machine's time zone is.
+    zone = os.environ.get("TZ")
+    os.environ["TZ"] = "XYZ-5:30"
+    try:
+        process = one_server.get(files)
+    finally:
+        os.environ.pop("TZ")
+        if zone is not None:
+            os.environ["TZ"] = zone
+    before = [each.pid for each in process.processes()]
+    yield process
+    status, stderr = process.process.poll(), process.complaints()
+    after = [each.pid for each in process.processes()]
+    if (status, stderr, after) != (None, "", before):
+        one_server.server = None
+        raise AssertionError(
+            f"(exit status, stderr): {(status, stderr)}; "
+            f"processes before and after: {before}, {after}"
+        )
+
+
+def request(target: str, *fields: str, method: str = "GET") -> bytes:
+    """A request for a target."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: test", *fields, "", ""]
+    return "\r\n".join(lines).encode("latin-1")
+
+
+def ask(
+    process: Running, target: str, *fields: str, method: str = "GET"
+) -> Answer:
+    """The answer to one request; the connection must be good for more."""
+    with process.client(request(target, *fields, method=method)) as client:
+        answer = client.answer(head=method == "HEAD")
+        if not answer.closes:
+            client.send(request("/page.html"))
+            again = client.answer()
+            assert (again.status, again.body) == (200, PAGE), again
+        assert client.taken == len(client.received), client.received
+        return answer
+
+
+PAGE = b"this is page.html\n"
+
+
+@pytest.fixture
+def own(tree: Path) -> Iterator[Callable[[str, bytes], Path]]:
+    """Makes files for one test, which may change them."""
+    made: list[Path] = []
+
+    def make(name: str, data: bytes) -> Path:
+        path = tree / f"own-{os.getpid()}-{name}"
+        write(path, data)
+        made.append(path)
+        return path
+
+    yield make
+    for path in made:
+        path.unlink(missing_ok=True)
+
+
+# What comes back for a file.
+
+
+@rule("file", STEP)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("page.html", "text/html; charset=utf-8"),
+        ("a.css", "text/css; charset=utf-8"),
+        ("a.js", "text/javascript; charset=utf-8"),
+        ("a.svg", r"image/svg\+xml; charset=utf-8"),
+        ("a.json", "application/json; charset=utf-8"),
+        ("a.txt", "text/plain; charset=utf-8"),
+        ("a.xml", "(application|text)/xml; charset=utf-8"),
+        ("a.png", "image/png"),
+        ("a.ico", r"image/(x-icon|vnd\.microsoft\.icon)"),
+        ("a.woff2", "font/woff2"),
+        ("a.gz", "application/gzip"),
+        ("unknown.qqq", "application/octet-stream"),
+        ("unknown", "application/octet-stream"),
+        (".html", "(application/octet-stream|text/html; charset=utf-8)"),
+    ],
+)
+def test_types(shared: Running, name: str, kind: str) -> None:
+    answer = ask(shared, f"/{name}")
+    assert (answer.status, answer.body) == (200, f"this is {name}\n".encode())
+    assert re.fullmatch(kind, answer.get("Content-Type")), answer
+    assert not answer.get("Content-Encoding"), "it is sent as it is"
+    assert not answer.get("Transfer-Encoding")
+
+
+@rule("file", STEP)
+def test_sizes(shared: Running) -> None:
+    with shared.client() as client:
+        for size in SIZES:
+            answer = client.ask(request(f"/size-{size}.bin"))
+            assert answer.status == 200
+            assert answer.get("Content-Length") == str(size)
+            assert answer.body == bytes_of(size, size), size
+            head = request(f"/size-{size}.bin", method="HEAD")
+            answer = client.ask(head, head=True)
+            assert answer.get("Content-Length") == str(size)
+        assert client.taken == len(client.received)
+
+
+@rule("file-head", STEP)
+def test_file_head(shared: Running) -> None:
+    get = ask(shared, "/page.html")
+    assert get.get("Last-Modified") == SINCE
+    assert get.get("Accept-Ranges") == "bytes"
+    assert re.fullmatch(r'"[!#-~]+"', get.get("ETag")), "a strong tag"
+    off = parsedate_to_datetime(get.get("Date")) - datetime.now(UTC)
+    assert abs(off.total_seconds()) < 5
+    for name, _ in get.fields:
+        assert [n for n, _ in get.fields].count(name) == 1, name
+    head = ask(shared, "/page.html", method="HEAD")
+    assert head.status == 200
+
+    def lasting(answer: Answer) -> list[tuple[str, str]]:
+        return [field for field in answer.fields if field[0] != "Date"]
+
+    assert lasting(head) == lasting(get)
+    tags = {ask(shared, f"/size-{n}.bin").get("ETag") for n in SIZES}
+    assert len(tags) == len(SIZES), "different files have different tags"
+
+
+@rule("file-head", STEP)
+def test_odd_dates(
+    shared: Running, own: Callable[[str, bytes], Path]
+) -> None:
+    path = own("odd", b"odd\n")
+    for changed in (0, 1, -1, -100_000, 2**31, 2**33, 2**38, 2**39):
+        try:
+            os.utime(path, (changed, changed))
+        except (OSError, OverflowError):  # more than this disk can say
+            continue
+        answer = ask(shared, f"/{path.name}")
+        assert (answer.status, answer.body) == (200, b"odd\n"), changed
+
+
+@rule("file-head", STEP)
+def test_no_date_in_the_future(
+    shared: Running, own: Callable[[str, bytes], Path]
+) -> None:
+    # RFC 9110, section 8.8.2.1; it happens to whoever unpacks files.
+    path = own("future", b"odd\n")
+    later = time.time() + 1_000_000
+    os.utime(path, (later, later))
+    answer = ask(shared, f"/{path.name}")
+    if text := answer.get("Last-Modified"):
+        date = parsedate_to_datetime(text)
+        assert date <= parsedate_to_datetime(answer.get("Date"))
+
+
+@rule("file-name", STEP)
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("/with%20space.txt", "with space.txt"),
+        ("/caf%C3%A9.txt", "caf\u00e9.txt"),
+        ("/caf%c3%a9.txt", "caf\u00e9.txt"),
+        ("/100%25.txt", "100%.txt"),
+        ("/a+b.txt", "a+b.txt"),
+        ("/a%2Bb.txt", "a+b.txt"),
+        ("/%2541.txt", "%41.txt"),
+        ("/what%3F.txt", "what?.txt"),
+        ("/%70age.html", "page.html"),
+        ("/page.html?", "page.html"),
+        ("/page.html?a=1&b=%20", "page.html"),
+        ("/page.html?/../../secret.txt", "page.html"),
+        ("/page.html?%zz%", "page.html"),
+        ("http://test/page.html", "page.html"),
+        ("http://test:80/page.html?q", "page.html"),
+        ("HTTP://other/%70age.html", "page.html"),
+        ("/", "index.html"),
+        ("/?q", "index.html"),
+        ("http://test/", "index.html"),
+        ("http://test", "index.html"),
+        ("http://test?q", "index.html"),
+    ],
+)
+def test_names(shared: Running, target: str, name: str) -> None:
+    answer = ask(shared, target)
+    assert (answer.status, answer.body) == (200, f"this is {name}\n".encode())
+
+
+@rule("file-name", STEP)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/missing", "/missing/page.html", "/page.html/", "/page.html/x",
+        "/Page.html", "/%41.txt", "/a b.txt".replace(" ", "%2520"),
+        "/" + "x" * 300, "/" + "x" * 5000, "/" + "x/" * 2500, "/loop",
+        "/dangling", "/loop/x", "/%ff.txt", "/%ED%A0%80.txt", "/%0d%0a",
+        "http://test/missing", "/itself/missing", "/*",
+    ],
+)  # fmt: skip
+def test_missing_files(shared: Running, target: str) -> None:
+    answer = ask(shared, target)
+    assert answer.status == 404
+    assert answer.get("Content-Type").startswith("text/html")
+    assert b"404" in answer.body
+
+
+@rule("file-no-work", STEP)
+def test_files_do_not_wait(files: Server) -> None:
+    work = ("--delay", "5", "--compute", "1000000000")
+    with running(files, *work) as process:
+        begin = time.monotonic()
+        for target, status in (
+            ("/page.html", 200), ("/", 200), ("/missing", 404),
+            ("/sub", 301), ("/out.txt", 404),
+        ):
+            assert ask(process, target).status == status
+        took = time.monotonic() - begin
+        assert took < 4, f"{took:.1f} s: files do not wait"
+
+
+# Connections.
+
+
+CONVERSATION = [
+    (request("/page.html"), 200, PAGE),
+    (request("/size-65537.bin"), 200, bytes_of(65537, 65537)),
+    (request("/size-65537.bin", method="HEAD"), 200, b""),
+    (request("/missing"), 404, None),
+    (request("/size-0.bin"), 200, b""),
+    (request("/sub"), 301, None),
+    (request("/size-4097.bin", "Range: bytes=-1"), 206,
+     bytes_of(4097, 4097)[-1:]),
+    (request("/a.txt", "If-None-Match: *"), 304, b""),
+    (request("/a.txt", 'If-Match: "x"'), 412, None),
+    (request("/a.txt", "Range: bytes=99-"), 416, None),
+    (request("/a.txt", method="BREW"), 501, None),
+    (request("/a.txt", method="POST"), 405, None),
+    (request("/size-1048577.bin"), 200, bytes_of(1048577, 1048577)),
+    (request("/sub/"), 200, b"<p>sub\n"),
+]  # fmt: skip
+
+
+def check_conversation(
+    client: Client, steps: list[tuple[bytes, int, bytes | None]]
+) -> None:
+    """All answers, in order and complete."""
+    for data, status, body in steps:
+        answer = client.answer(head=data.startswith(b"HEAD"))
+        assert answer.status == status, (data, answer)
+        if body is not None:
+            assert answer.body == body, (data, len(answer.body))
+
+
+@rule("file-keep", STEP)
+def test_files_pipelined(shared: Running) -> None:
+    data = b"".join(step[0] for step in CONVERSATION * 3)
+    with shared.client(data) as client:
+        check_conversation(client, CONVERSATION * 3)
+        client.half_close()
+        assert client.rest() == b""
+
+
+@rule("file-keep", STEP)
+def test_files_in_pieces(shared: Running) -> None:
+    draw = random.Random(7)
+    for sizes in ([1, 2, 3], [10, 30, 100], [500]):
+        data = b"".join(step[0] for step in CONVERSATION)
+        with shared.client() as client:
+            while data:
+                size = draw.choice(sizes)
+                client.send(data[:size])
+                data = data[size:]
+            check_conversation(client, CONVERSATION)
+
+
+@rule("file-keep", STEP)
+def test_files_and_connections(shared: Running) -> None:
+    with shared.client(request("/page.html", "Connection: close")) as client:
+        answer = client.answer()
+        assert (answer.body, answer.closes) == (PAGE, True)
+        assert client.rest() == b""
+    with shared.client(b"GET /page.html HTTP/1.0\r\n\r\n") as client:
+        assert client.answer().body == PAGE
+        assert client.rest() == b""
+    keep = b"GET /size-65537.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    with shared.client(keep) as client:
+        answer = client.answer()
+        assert len(answer.body) == 65537
+        assert answer.get("Connection").lower() == "keep-alive"
+        assert client.ask(keep).status == 200
+    for fields in (["Connection: close"], []):
+        data = request("/size-1048577.bin", *fields)
+        with shared.client(data) as client:
+            client.half_close()
+            assert len(client.answer().body) == 1048577
+            assert client.rest() == b""
+
+
+def talk(process: Running, seed: int) -> int:
+    """One client's own sequence of files; how many it checked."""
+    draw = random.Random(seed)
+    checked = 0
+    for _ in range(3):
+        steps = draw.choices(CONVERSATION, k=draw.randrange(1, 12))
+        data = b"".join(step[0] for step in steps)
+        with process.client() as client:
+            cut = draw.randrange(len(data))
+            client.send(data[:cut])
+            if draw.random() < 0.5:
+                time.sleep(draw.random() / 50)
+            client.send(data[cut:])
+            check_conversation(client, steps)
+            assert client.taken == len(client.received)
+        checked += len(steps)
+    return checked
+
+
+@rule("file-keep", STEP)
+def test_files_never_mix(files: Server) -> None:
+    with running(files) as process:
+        ask(process, "/page.html")
+        with ThreadPoolExecutor(16) as pool:
+            done = [pool.submit(talk, process, seed) for seed in range(40)]
+            assert sum(each.result() for each in done) > 300
+
+
+# Large files, slow readers.
+
+
+def begin_large(client: Client, name: str, *fields: str) -> tuple[int, bytes]:
+    """Ask for a large file: its size, what came of its body."""
+    client.send(request(f"/{name}", *fields))
+    while b"\r\n\r\n" not in client.received:
+        assert client.receive(10), "no head"
+    head, _, body = client.received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 "), head
+    found = re.search(rb"\r\nContent-Length: (\d+)", head)
+    assert found
+    return int(found[1]), body
+
+
+def rest_of(client: Client, wanted: int, most: int = 1 << 18) -> bytearray:
+    """Receive so many bytes, or less if the server ends before."""
+    data = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while len(data) < wanted:
+            piece = client.socket.recv(min(most, wanted - len(data)))
+            if not piece:
+                break
+            data += piece
+    return data
+
+
+@rule("file-large", STEP)
+def test_large_file(shared: Running) -> None:
+    expected = hashlib.sha256(bytes_of("large", LARGE)).digest()
+    with shared.client() as client:
+        for _ in range(2):  # and the connection is kept
+            client.received = b""
+            size, body = begin_large(client, "large.bin")
+            assert size == LARGE
+            body += rest_of(client, size - len(body))
+            assert hashlib.sha256(body).digest() == expected
+        client.received = b""
+        assert client.ask(request("/page.html")).body == PAGE
+
+
+@rule("file-large", STEP)
+def test_large_file_read_slowly(shared: Running) -> None:
+    expected = bytes_of("large", LARGE)
+    with Client(shared.port, receive_buffer=16384) as client:
+        size, body = begin_large(client, "large.bin", "Connection: close")
+        for number in range(12):  # small pieces with breaks
+            time.sleep(1.5 if number == 6 else 0.05)
+            body += rest_of(client, 300_000, 4096)
+            ask(shared, "/page.html")
+        body += rest_of(client, size - len(body) + 1)
+        assert body == expected
+
+
+@rule("file-large", STEP)
+def test_two_large_files_in_a_row(shared: Running) -> None:
+    data = request("/large.bin") * 2 + request("/page.html")
+    expected = bytes_of("large", LARGE)
+    with shared.client(data) as client:
+        for _ in range(2):
+            while b"\r\n\r\n" not in client.received:
+                assert client.receive(10)
+            _, _, body = client.received.partition(b"\r\n\r\n")
+            body = bytes(body[:LARGE]) + rest_of(client, LARGE - len(body))
+            assert body == expected
+            client.received = b""
+        assert client.answer().body == PAGE
+
+
+@rule("file-large", STEP)
+def test_a_large_file_is_not_kept_in_memory(files: Server) -> None:
+    with running(files, "--workers", "1") as process:
+        ask(process, "/page.html")
+        before = own_memory(process)
+        crowd = [
+            Client(process.port, request("/large.bin"), receive_buffer=4096)
+            for _ in range(10)
+        ]
+        ask(process, "/page.html")
+        time.sleep(0.5)
+        grown = (own_memory(process) - before) / 2**20
+        assert grown < 16, f"memory grew by {grown:.0f} MiB"
+        for client in crowd:
+            client.reset()
+
+
+def own_memory(process: Running) -> int:
+    """Resident bytes but for the pages of files, which all share."""
+    total = 0
+    for each in process.processes():
+        text = Path(f"/proc/{each.pid}/status").read_text()
+        found = re.search(r"RssAnon:\s+(\d+) kB", text)
+        total += int(found[1]) * 1024 if found else 0
+    return total
+
+
+@rule("file-large", STEP)
+def test_stop_lets_a_file_finish(files: Server) -> None:
+    with (
+        started(files) as process,
+        Client(process.port, receive_buffer=1 << 16) as client,
+    ):
+        size, body = begin_large(client, "large.bin")
+        process.signal(signal.SIGTERM)
+        time.sleep(1)
+        body += rest_of(client, size - len(body))
+        assert len(body) == LARGE
+        client.received = b""
+        assert client.rest(5) == b""
+        assert (process.wait(5), process.complaints()) == (0, "")
+
+
+def leave_by_reset(client: Client) -> None:
+    client.reset()
+
+
+def leave_by_close(client: Client) -> None:
+    client.close()
+
+
+def leave_half_and_reset(client: Client) -> None:
+    client.half_close()
+    time.sleep(0.02)
+    client.reset()
+
+
+def leave_with_more_asked(client: Client) -> None:
+    client.send(request("/page.html") * 3)
+    client.reset()
+
+
+def open_large(process: Running) -> None:
+    """Let every worker open the files: it may keep them open."""
+    for _ in range(20):
+        with process.client() as client:
+            client.ask(request("/page.html"))
+            client.received, client.taken = b"", 0
+            begin_large(client, "large.bin")
+
+
+@rule("file-left", STEP)
+@pytest.mark.parametrize(
+    "leave",
+    [leave_by_reset, leave_by_close, leave_half_and_reset,
+     leave_with_more_asked],
+)  # fmt: skip
+def test_leaving_in_the_middle(
+    files: Server, leave: Callable[[Client], None]
+) -> None:
+    with running(files) as process:
+        open_large(process)
+        for _ in range(20):  # the kernel keeps a thread or two for us
+            client = process.client()
+            begin_large(client, "large.bin")
+            leave(client)
+        before = process.warm_up()
+        steady = process.client()
+        for wanted in (0, 1, 100_000, 5_000_000):
+            crowd = [process.client() for _ in range(5)]
+            for client in crowd:
+                begin_large(client, "large.bin")
+                rest_of(client, wanted)
+            for client in crowd:
+                leave(client)
+            assert steady.ask(request("/page.html")).body == PAGE
+        steady.close()
+        process.assert_at_rest(before)
+
+
+@rule("file-left", STEP)
+def test_half_closed_readers_take_no_threads(files: Server) -> None:
+    # The kernel takes a half-closed connection for ready at any time;
+    # an io_uring that has to wait for it all the same uses a thread.
+    with running(files, "--workers", "1") as process:
+        ask(process, "/page.html")
+        before = process.threads()
+        data = request("/large.bin")
+        clients = [
+            Client(process.port, data, receive_buffer=4096)
+            for _ in range(40)
+        ]
+        for client in clients:
+            client.half_close()
+        time.sleep(0.5)
+        spent = process.cpu()
+        assert ask(process, "/page.html").body == PAGE
+        time.sleep(1)
+        assert process.threads() <= before + 4
+        spent = process.cpu() - spent
+        assert spent < 0.5, f"{spent:.1f} CPU seconds in 1 s: a busy loop"
+        last = clients.pop()
+        for client in clients:
+            client.reset()
+        while b"\r\n\r\n" not in last.received:
+            assert last.receive(10)
+        _, _, body = last.received.partition(b"\r\n\r\n")
+        assert body + rest_of(last, LARGE) == bytes_of("large", LARGE)
+        last.close()
+
+
+@slow
+@rule("file-left", STEP)
+def test_who_never_reads_a_file_is_dropped(files: Server) -> None:
+    with running(files) as process:
+        open_large(process)
+        before = process.warm_up()
+        clients = [
+            Client(process.port, request("/large.bin"), receive_buffer=4096)
+            for _ in range(4)
+        ]
+        begin = time.monotonic()
+
+        def gone() -> bool:
+            return process.descriptors() <= before[0]
+
+        assert eventually(lambda: not gone(), 5)
+        assert eventually(gone, 20, every=0.1), "never dropped"
+        took = time.monotonic() - begin
+        assert took > 8, f"dropped after {took:.1f} s already"
+        for client in clients:
+            client.close()
+        process.assert_at_rest(before)
+
+
+# Changes on disk.
+
+
+@rule("file-changes", STEP)
+def test_changes_show_at_once(
+    shared: Running, own: Callable[[str, bytes], Path]
+) -> None:
+    path = own("change.txt", b"one\n")
+    target = f"/{path.name}"
+    tags = set()
+    with shared.client() as client:
+        for number in range(6):
+            data = f"{number:03}\n".encode()  # always the same size
+            write(path, data, CHANGED + number)
+            for _ in range(2):
+                answer = client.ask(request(target))
+                assert answer.body == data
+                since = formatdate(CHANGED + number, usegmt=True)
+                assert answer.get("Last-Modified") == since
+            assert answer.get("ETag") not in tags
+            tags.add(answer.get("ETag"))
+        for tag in tags - {answer.get("ETag")}:
+            field = f"If-None-Match: {tag}"
+            assert client.ask(request(target, field)).status == 200
+        write(path, b"now it is longer\n", CHANGED + 5)
+        assert client.ask(request(target)).body == b"now it is longer\n"
+        write(path, b"", CHANGED + 5)
+        assert client.ask(request(target)).body == b""
+        path.unlink()
+        assert client.ask(request(target)).status == 404
+        path.mkdir()
+        assert client.ask(request(target)).status == 301
+        assert client.ask(request(target + "/")).status == 404
+        path.rmdir()
+        path.symlink_to("../secret.txt")
+        assert client.ask(request(target)).status == 404
+        path.unlink()
+        write(path, b"new again\n")
+        assert client.ask(request(target)).body == b"new again\n"
+        replacement = path.with_suffix(".new")
+        write(replacement, b"put there\n")
+        replacement.replace(path)
+        assert client.ask(request(target)).body == b"put there\n"
+
+
+@rule("file-under-way", STEP)
+@pytest.mark.parametrize("change", ["grow", "remove", "replace", "touch"])
+def test_file_changes_under_way(
+    shared: Running, own: Callable[[str, bytes], Path], change: str
+) -> None:
+    data = bytes_of("under way", LARGE)
+    path = own("under-way.bin", data)
+    with shared.client() as client:
+        size, body = begin_large(client, path.name)
+        assert size == LARGE
+        if change == "grow":
+            with path.open("ab") as file:
+                file.write(b"more" * 1_000_000)
+        elif change == "remove":
+            path.unlink()
+        elif change == "replace":
+            other = path.with_suffix(".new")
+            other.write_bytes(b"other" * 1_000_000)
+            other.replace(path)
+        else:
+            os.utime(path)
+        body += rest_of(client, size - len(body))
+        assert body == data
+        client.received = b""
+        assert client.ask(request("/page.html")).body == PAGE
+
+
+@rule("file-under-way", STEP)
+@pytest.mark.parametrize("left", [0, 1, 1_000_000, 1_048_576, LARGE // 2])
+def test_file_is_shortened_under_way(
+    shared: Running, own: Callable[[str, bytes], Path], left: int
+) -> None:
+    data = bytes_of("under way", LARGE)
+    path = own("shorter.bin", data)
+    with shared.client() as client, shared.client() as other:
+        other.ask(request("/page.html"))
+        size, body = begin_large(client, path.name)
+        client.send(request("/page.html"))
+        os.truncate(path, left)
+        # Either it has all of the old file, or the connection ends in
+        # the middle: never is there an answer behind a wrong length.
+        body += rest_of(client, size - len(body))
+        if len(body) == size:
+            assert body == data
+            client.received = b""
+            assert client.answer().body == PAGE
+        else:
+            assert body[:left] == data[: min(left, len(body))]
+            assert client.socket.fileno() >= 0
+        assert other.ask(request("/page.html")).body == PAGE
+        answer = ask(shared, f"/{path.name}", "Connection: close")
+        assert answer.body == data[:left]
+
+
+@rule("file-under-way", STEP)
+def test_files_that_change_all_the_time(
+    files: Server, own: Callable[[str, bytes], Path]
+) -> None:
+    path = own("restless.bin", b"x" * 3_000_000)
+    until = time.monotonic() + 2
+    target = f"/{path.name}"
+
+    def fetch(process: Running, seed: int) -> int:
+        draw = random.Random(seed)
+        answered = 0
+        while time.monotonic() < until:
+            data = request(target) + request("/page.html")
+            with process.client(data * 2) as client:
+                try:
+                    for number in range(4):
+                        answer = client.answer()
+                        if number % 2:
+                            assert answer.body == PAGE
+                        elif answer.status == 200:
+                            assert set(answer.body) <= {0, 120}
+                        else:
+                            assert answer.status == 404
+                        answered += 1
+                        if draw.random() < 0.2:
+                            break
+                except NoAnswer:
+                    assert client.ended, "neither an answer nor the end"
+        return answered
+
+    with running(files) as process:
+        ask(process, "/page.html")
+        pids = [each.pid for each in process.processes()]
+        draw = random.Random(3)
+        with ThreadPoolExecutor(6) as pool:
+            done = [pool.submit(fetch, process, seed) for seed in range(6)]
+            while time.monotonic() < until:
+                kind = draw.random()
+                if kind < 0.4:
+                    os.truncate(path, draw.choice([0, 1, 5000, 70_000]))
+                elif kind < 0.8:
+                    with path.open("r+b") as file:
+                        file.write(b"x" * draw.choice([70_000, 3_000_000]))
+                else:
+                    path.unlink()
+                    path.write_bytes(b"x" * 2_000_000)
+                time.sleep(draw.choice([0, 0.001, 0.005]))
+            assert sum(each.result(30) for each in done) > 20
+        assert ask(process, "/page.html").status == 200
+        assert [each.pid for each in process.processes()] == pids
+
+
+# Directories.
+
+
+@rule("index", STEP)
+def test_index(shared: Running) -> None:
+    for target in ("/sub/", "/sub/?q=1", "/itself/sub/", "/%73ub/"):
+        answer = ask(shared, target)
+        assert (answer.status, answer.body) == (200, b"<p>sub\n"), target
+        assert answer.get("Content-Type") == "text/html; charset=utf-8"
+    for target in ("/empty/", "/with%20space/", "/real/"):
+        answer = ask(shared, target)
+        assert answer.status == 404, target
+        assert b"file.txt" not in answer.body, "no listing"
+
+
+@rule("moved", STEP)
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("/sub", "/sub/"),
+        ("/sub?a=1&b=/%20", "/sub/?a=1&b=/%20"),
+        ("/with%20space", "/with%20space/"),
+        ("/empty", "/empty/"),
+        ("/inside", "/inside/"),
+        ("/itself/sub", "/itself/sub/"),
+        ("http://test/sub?q", "/sub/?q"),
+    ],
+)
+def test_moved(shared: Running, target: str, place: str) -> None:
+    for method in ("GET", "HEAD"):
+        answer = ask(shared, target, method=method)
+        assert answer.status == 301
+        where = answer.get("Location").removeprefix("http://test")
+        assert where == place
+
+
+@rule("moved", STEP)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "//evil.example", "//evil.example/..", "//evil.example/%2e%2e",
+        "///evil.example", "/%2Fevil.example", "/%2fevil.example/..",
+        "/\\evil.example", "/%5Cevil.example", "/.//evil.example",
+        "/sub/..//evil.example", "//evil.example?x", "/%09/evil.example",
+        "http://test//evil.example", "http://evil.example//sub",
+        "//sub", "//itself/sub", "/..//sub", "http:////evil.example",
+    ],
+)  # fmt: skip
+def test_no_redirect_elsewhere(
+    shared: Running, tree: Path, target: str
+) -> None:
+    # Browsers take a path that begins with two slashes, or with a
+    # slash and a backslash, for another server.
+    (tree / "\\evil.example").mkdir(exist_ok=True)
+    answer = ask(shared, target)
+    place = answer.get("Location").removeprefix("http://test")
+    assert place.startswith("/") or not place, answer
+    assert not re.match(r"/[\t\r\n]*[/\\]", place), answer
+
+
+@rule("moved", STEP)
+def test_no_field_in_a_place(shared: Running, tree: Path) -> None:
+    (tree / "a\r\nSet-Cookie: b=c").mkdir(exist_ok=True)
+    answer = ask(shared, "/a%0d%0aSet-Cookie:%20b=c")
+    assert answer.status in (301, 400, 404)
+    assert not answer.get("Set-Cookie")
+    assert answer.status != 301 or "%0d%0a" in answer.get("Location")
+
+
+# No way out.
+
+
+WAYS_OUT = [
+    "/../secret.txt",
+    "/../site-secret/secret.txt",
+    "/../../../../../../../../etc/passwd",
+    "/sub/../../secret.txt",
+    "/sub/..",
+    "/..",
+    "/../",
+    "/%2e%2e/secret.txt",
+    "/%2E%2e/secret.txt",
+    "/%2E%2e%2fsecret.txt",
+    "/%2e%2e%2F%2e%2e%2Fetc%2Fpasswd",
+    "/.%2e/secret.txt",
+    "/%2e./secret.txt",
+    "/..%2fsecret.txt",
+    "/..%5csecret.txt",
+    "/..\\secret.txt",
+    "/sub%2f..%2f..%2fsecret.txt",
+    "/%252e%252e/secret.txt",
+    "/%252e%252e%252fsecret.txt",
+    "/%c0%ae%c0%ae/secret.txt",
+    "/%uff0e%uff0e/secret.txt",
+    "//etc/passwd",
+    "///etc/passwd",
+    "/%2fetc/passwd",
+    "/%2Fetc%2Fpasswd",
+    "//secret.txt",
+    "/sub%2fpage.html",
+    "/sub%2Findex.html",
+    "/page.html%00",
+    "/page.html%00.txt",
+    "/%00",
+    "/%00/../secret.txt",
+    "/sub\\page.html",
+    "/sub%5cpage.html",
+    "/%",
+    "/%2",
+    "/%zz",
+    "/page.html%",
+    "/page.html%2",
+    "/%-1.txt",
+    "/% 1".replace(" ", "+"),
+    "/out.txt",
+    "/out-absolute.txt",
+    "/twice.txt",
+    "/itself/out.txt",
+    "/out",
+    "/out/",
+    "/out/secret.txt",
+    "/out/index.html",
+    "/out/site/page.html/../../secret.txt",
+    "/out-beside",
+    "/out-beside/",
+    "/out-beside/secret.txt",
+    "/out-absolute",
+    "/out-absolute/",
+    "/out-absolute/passwd",
+    "http://test/../secret.txt",
+    "http://test/%2e%2e/secret.txt",
+    "file:///etc/passwd",
+    "ftp://test/page.html",
+    "/.../secret.txt",
+    "/..;/secret.txt",
+    "/~root",
+    "secret.txt",
+    "../secret.txt",
+    "*",
+    "?",
+]
+
+
+@rule("no-way-out", STEP)
+@pytest.mark.parametrize("target", WAYS_OUT)
+def test_no_way_out(shared: Running, target: str) -> None:
+    answer = ask(shared, target)
+    assert answer.status in (400, 404), answer
+    assert SECRET not in answer.raw
+    assert b"root:" not in answer.raw
+    if not answer.closes:
+        assert ask(shared, target, method="HEAD").status == 404
+
+
+@rule("no-way-out", STEP)
+@pytest.mark.parametrize(
+    "target",
+    ["/inside.txt", "/sub/inside.txt", "/inside-absolute.txt",
+     "/itself/inside.txt", "/itself/itself/a.txt"],
+)  # fmt: skip
+def test_links_inside(shared: Running, target: str) -> None:
+    answer = ask(shared, target)
+    assert (answer.status, answer.body) == (200, b"this is a.txt\n")
+    assert ask(shared, "/inside/file.txt").body == b"real\n"
+
+
+@rule("no-way-out", STEP)
+def test_a_link_that_turns_round(
+    shared: Running, tree: Path, own: Callable[[str, bytes], Path]
+) -> None:
+    # Whoever looks where a link leads, and then follows it again,
+    # comes to another place sometimes.
+    link = own("turning", b"")
+    over = threading.Event()
+
+    def turn() -> None:
+        new = link.with_suffix(".new")
+        while not over.is_set():
+            for target in ("real", "../site-secret"):
+                new.symlink_to(tree / target)
+                new.replace(link)
+
+    (tree.parent / "site-secret" / "file.txt").write_bytes(SECRET)
+    turning = threading.Thread(target=turn)
+    turning.start()
+    try:
+        until = time.monotonic() + 2
+        with shared.client() as client:
+            while time.monotonic() < until:
+                client.send(request(f"/{link.name}/file.txt") * 50)
+                for _ in range(50):
+                    answer = client.answer()
+                    assert answer.status in (200, 301, 404)
+                    assert SECRET not in answer.raw, "it led out"
+                client.received, client.taken = b"", 0
+    finally:
+        over.set()
+        turning.join()
+
+
+@rule("only-files", STEP)
+def test_only_regular_files(shared: Running, tree: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mknod(tree / "device", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(os.path.relpath(tree / "socket"))
+    with shared.client() as other:
+        for name in ("fifo", "device", "socket", "fifo/", "fifo/x"):
+            for _ in range(3):
+                begin = time.monotonic()
+                answer = ask(shared, f"/{name}")
+                assert answer.status == 404
+                other.ask(request("/page.html"))
+                assert time.monotonic() - begin < 3
+
+
+@rule("only-files", STEP)
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(
+    shared: Running, own: Callable[[str, bytes], Path]
+) -> None:
+    path = own("unreadable", SECRET)
+    path.chmod(0)
+    assert ask(shared, f"/{path.name}").status in (403, 404)
+
+
+# Conditions.
+
+
+def validators(process: Running, target: str) -> str:
+    """The file's tag."""
+    return ask(process, target, method="HEAD").get("ETag")
+
+
+def assert_not_modified(answer: Answer, tag: str) -> None:
+    """A 304 with all that RFC 9110, section 15.4.5 wants."""
+    assert (answer.status, answer.body) == (304, b"")
+    assert answer.get("ETag") == tag
+    assert answer.get("Last-Modified") == SINCE
+    assert answer.get("Date")
+    assert answer.get("Content-Length") in ("", str(len(PAGE)))
+
+
+def check(
+    process: Running, cases: list[tuple[list[str], int]], method: str
+) -> None:
+    """The status for each set of fields; TAG stands for the tag."""
+    target = "/page.html"
+    tag = validators(process, target)
+    for fields, status in cases:
+        filled = [field.replace("TAG", tag) for field in fields]
+        answer = ask(process, target, *filled, method=method)
+        assert answer.status == status, (filled, answer)
+        if status == 304:
+            assert_not_modified(answer, tag)
+        elif status == 200:
+            body = PAGE if method == "GET" else b""
+            assert (answer.body, answer.get("ETag")) == (body, tag)
+            assert answer.get("Content-Length") == str(len(PAGE))
+
+
+METHODS = pytest.mark.parametrize("method", ["GET", "HEAD"])
+
+
+@rule("if-none-match", STEP)
+@METHODS
+def test_if_none_match(shared: Running, method: str) -> None:
+    check(shared, [
+        (["If-None-Match: TAG"], 304),
+        (["if-none-match:TAG"], 304),
+        (["If-None-Match: W/TAG"], 304),
+        (['If-None-Match: "x", TAG'], 304),
+        (['If-None-Match: "x,y" , W/"z",W/TAG,"u"'], 304),
+        (['If-None-Match: "x"', "If-None-Match: TAG"], 304),
+        (["If-None-Match: TAG", 'If-None-Match: "x"'], 304),
+        (["If-None-Match: *"], 304),
+        (['If-None-Match: "x"'], 200),
+        (['If-None-Match: "x", "y"'], 200),
+        (["If-None-Match: "], 200),
+        (["If-None-Match: x"], 200),
+        (['If-None-Match: "*"'], 200),
+        (["X-If-None-Match: TAG"], 200),
+    ], method)  # fmt: skip
+
+
+@rule("if-modified-since", STEP)
+@METHODS
+def test_if_modified_since(shared: Running, method: str) -> None:
+    older = datetime.fromtimestamp(CHANGED, UTC)
+    check(shared, [
+        ([f"If-Modified-Since: {SINCE}"], 304),
+        ([f"If-Modified-Since: {AFTER}"], 304),
+        (["If-Modified-Since: Fri, 31 Dec 2100 23:59:59 GMT"], 304),
+        ([f"If-Modified-Since: {BEFORE}"], 200),
+        (["If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT"], 200),
+        # The two older ways to write a date (RFC 9110, section 5.6.7).
+        ([older.strftime("If-Modified-Since: %A, %d-%b-%y %H:%M:%S GMT")],
+         304),
+        ([older.strftime("If-Modified-Since: %a %b %e %H:%M:%S %Y")], 304),
+        (["If-Modified-Since: Thu Jan  1 00:00:00 1970"], 200),
+        *[([f"If-Modified-Since: {each}"], 200) for each in NONSENSE_DATES],
+    ], method)  # fmt: skip
+
+
+@rule("if-match", STEP)
+@METHODS
+def test_if_match(shared: Running, method: str) -> None:
+    check(shared, [
+        (["If-Match: TAG"], 200),
+        (['If-Match: "x", TAG'], 200),
+        (["If-Match: *"], 200),
+        (['If-Match: "x"'], 412),
+        (['If-Match: "x", "y"'], 412),
+        (["If-Match: W/TAG"], 412),
+        ([f"If-Unmodified-Since: {SINCE}"], 200),
+        ([f"If-Unmodified-Since: {AFTER}"], 200),
+        ([f"If-Unmodified-Since: {BEFORE}"], 412),
+        *[([f"If-Unmodified-Since: {each}"], 200)
+          for each in NONSENSE_DATES],
+    ], method)  # fmt: skip
+
+
+@rule("if-order", STEP)
+@METHODS
+def test_order_of_conditions(shared: Running, method: str) -> None:
+    check(shared, [
+        # A tag says more than a date.
+        (['If-None-Match: "x"', f"If-Modified-Since: {AFTER}"], 200),
+        (["If-None-Match: TAG", f"If-Modified-Since: {BEFORE}"], 304),
+        ([f"If-Modified-Since: {AFTER}", 'If-None-Match: "x"'], 200),
+        (["If-Match: TAG", f"If-Unmodified-Since: {BEFORE}"], 200),
+        (['If-Match: "x"', f"If-Unmodified-Since: {AFTER}"], 412),
+        # What protects from harm comes before what saves time.
+        (['If-Match: "x"', "If-None-Match: TAG"], 412),
+        (["If-Match: TAG", "If-None-Match: TAG"], 304),
+        (["If-Match: TAG", 'If-None-Match: "x"'], 200),
+        ([f"If-Unmodified-Since: {BEFORE}", "If-None-Match: TAG"], 412),
+        ([f"If-Unmodified-Since: {AFTER}", f"If-Modified-Since: {AFTER}"],
+         304),
+    ], method)  # fmt: skip
+    # Conditions come before the range, and need a file to judge.
+    tag = validators(shared, "/page.html")
+    part = "Range: bytes=0-0"
+    for field, status in (
+        (f"If-None-Match: {tag}", 304),
+        (f"If-Modified-Since: {SINCE}", 304),
+        ('If-Match: "x"', 412),
+        (f"If-Unmodified-Since: {BEFORE}", 412),
+    ):
+        assert ask(shared, "/page.html", field, part).status == status
+    assert ask(shared, "/missing", "If-None-Match: *").status == 404
+    assert ask(shared, "/missing", "If-Match: *").status in (404, 412)
+
+
+# Ranges.
+
+
+FULL = bytes_of(4097, 4097)
+FILE = "/size-4097.bin"
+
+
+def assert_part(answer: Answer, first: int, last: int) -> None:
+    """A 206 with these bytes of FILE."""
+    assert answer.status == 206, answer
+    assert answer.body == FULL[first : last + 1]
+    assert answer.get("Content-Range") == f"bytes {first}-{last}/4097"
+    assert answer.get("Content-Length") == str(last + 1 - first)
+    assert answer.get("Content-Type") == "application/octet-stream"
+    assert answer.get("Last-Modified") == SINCE
+    assert answer.get("ETag") and answer.get("Date")
+
+
+@rule("range", STEP)
+@pytest.mark.parametrize(
+    ("wanted", "first", "last"),
+    [
+        ("bytes=0-0", 0, 0),
+        ("bytes=0-499", 0, 499),
+        ("bytes=500-999", 500, 999),
+        ("bytes=500-", 500, 4096),
+        ("bytes=4096-", 4096, 4096),
+        ("bytes=4096-4096", 4096, 4096),
+        ("bytes=-5", 4092, 4096),
+        ("bytes=-1", 4096, 4096),
+        ("bytes=0-", 0, 4096),
+        ("bytes=0-4096", 0, 4096),
+        ("bytes=0-4097", 0, 4096),
+        ("bytes=-4097", 0, 4096),
+        ("bytes=-9999", 0, 4096),
+        ("bytes=4000-99999", 4000, 4096),
+        ("bytes=0-" + "9" * 40, 0, 4096),
+        ("bytes=007-008", 7, 8),
+    ],
+)
+def test_range(shared: Running, wanted: str, first: int, last: int) -> None:
+    assert_part(ask(shared, FILE, f"Range: {wanted}"), first, last)
+
+
+@rule("range", STEP)
+def test_ranges_make_the_file(shared: Running) -> None:
+    # At every offset within a page, and in the middle of a large file.
+    with shared.client() as client:
+        data = b""
+        for first in range(0, 4097, 241):
+            field = f"Range: bytes={first}-{first + 240}"
+            data += client.ask(request(FILE, field)).body
+        assert data == FULL
+        large = bytes_of("large", LARGE)
+        for first, size in ((9_999_999, 3), (1 << 20, 1 << 20)):
+            last = first + size - 1
+            field = f"Range: bytes={first}-{last}"
+            answer = client.ask(request("/large.bin", field))
+            assert answer.body == large[first : last + 1]
+            client.received, client.taken = b"", 0
+
+
+@rule("range-beyond", STEP)
+@pytest.mark.parametrize(
+    "wanted",
+    ["bytes=4097-", "bytes=4097-4097", "bytes=99999-100000", "bytes=-0",
+     "bytes=" + "9" * 40 + "-"],
+)  # fmt: skip
+def test_range_beyond(shared: Running, wanted: str) -> None:
+    answer = ask(shared, FILE, f"Range: {wanted}")
+    assert answer.status == 416
+    assert answer.get("Content-Range") == "bytes */4097"
+    assert len(answer.body) < 1000
+
+
+@rule("range-beyond", STEP)
+def test_range_of_nothing(shared: Running) -> None:
+    empty = "/size-0.bin"
+    for wanted in ("bytes=0-", "bytes=0-0", "bytes=1-", "bytes=-0"):
+        answer = ask(shared, empty, f"Range: {wanted}")
+        assert answer.status == 416, wanted
+        assert answer.get("Content-Range") == "bytes */0"
+    # The last five bytes of none: it can be had, but not be said.
+    assert ask(shared, empty, "Range: bytes=-5").status in (200, 416)
+
+
+@rule("range-ignored", STEP)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "bytes=0-0,2-3", "bytes=0-0, -1", "lines=0-1", "bytes=", "bytes",
+        "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=0-x", "bytes=--1",
+        "bytes=1", "bytes 0-1", "", "bytes=0x0-0x1", "bytes=+1-2",
+        "bytes=1_0-2_0", "bytes=\u00b2-", "0-1", "bytes=0-1;x", ",",
+    ],
+)  # fmt: skip
+def test_range_ignored(shared: Running, wanted: str) -> None:
+    answer = ask(shared, FILE, f"Range: {wanted}")
+    assert (answer.status, answer.body) == (200, FULL)
+    assert not answer.get("Content-Range")
+
+
+@rule("range-ignored", STEP)
+def test_range_elsewhere(shared: Running) -> None:
+    field = "Range: bytes=0-0"
+    for wanted in (field, "Range: bytes=99999-"):
+        answer = ask(shared, FILE, wanted, method="HEAD")
+        assert (answer.status, answer.get("Content-Length")) == (200, "4097")
+    assert ask(shared, "/missing", field).status == 404
+    assert ask(shared, "/sub", field).status == 301
+    assert ask(shared, FILE, field, method="POST").status == 405
+    # More digits than Python turns into a number unasked.
+    for wanted in ("9" * 6000 + "-", "0-" + "9" * 6000, "-" + "9" * 6000):
+        answer = ask(shared, FILE, f"Range: bytes={wanted}")
+        assert answer.status in (200, 206, 416)
+
+
+@rule("if-range", STEP)
+def test_if_range(shared: Running) -> None:
+    tag = validators(shared, FILE)
+    part = "Range: bytes=1-3"
+    for fields in ([part, f"If-Range: {tag}"], [f"If-Range: {SINCE}", part]):
+        assert_part(ask(shared, FILE, *fields), 1, 3)
+    for other in ('"x"', f"W/{tag}", BEFORE, AFTER, "nonsense", "*", "",
+                  f'{tag}, "x"'):  # fmt: skip
+        answer = ask(shared, FILE, part, f"If-Range: {other}")
+        assert (answer.status, answer.body) == (200, FULL), other
+    # Alone it means nothing, and a range that cannot be is not asked.
+    assert ask(shared, FILE, f"If-Range: {tag}").status == 200
+    beyond = "Range: bytes=9999-"
+    assert ask(shared, FILE, beyond, f"If-Range: {tag}").status == 416
+    assert ask(shared, FILE, beyond, 'If-Range: "x"').status == 200
+
+
+# Refusing, running.
+
+
+@rule("file-errors", STEP)
+def test_other_methods(shared: Running) -> None:
+    for target in ("/page.html", "/", "/missing", "/sub", "/../secret.txt"):
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
+            answer = ask(shared, target, method=method)
+            assert answer.status == 405
+            assert answer.get("Allow") == "GET, HEAD"
+            assert b"405" in answer.body
+        assert ask(shared, target, method="BREW").status == 501
+    assert ask(shared, "*", method="OPTIONS").status in (200, 405)
+    body = request("/page.html", "Content-Length: 40", method="POST")
+    with shared.client(body + request("/page.html")) as client:
+        answer = client.answer()
+        assert (answer.status, answer.closes) == (405, True)
+        assert client.rest() == b""
+    with shared.client(request("/page.html", "Content-Length: 4")) as client:
+        answer = client.answer()
+        assert (answer.status, answer.body) == (200, PAGE)
+        assert answer.closes
+        assert client.rest() == b""
+
+
+@rule("file-errors", STEP)
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET /page.html HTTP/1.1\r\n\r\n", 400),
+        (b"GET /page.html HTTP/2.0\r\n" + HOST + b"\r\n", 505),
+        (b"GET /page.html  HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+        (b"GET /caf\xc3\xa9.txt HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+        (request("/page.html", "Range : bytes=0-0"), 400),
+        (request("/" + "x" * 8200), 414),
+        (request("/page.html", "X: " + "x" * 17000), 431),
+    ],
+)
+def test_refused(shared: Running, data: bytes, status: int) -> None:
+    with shared.client(data) as client:
+        answer = client.answer()
+        assert (answer.status, answer.closes) == (status, True)
+        assert client.rest() == b""
+
+
+@slow
+@rule("file-descriptors", STEP)
+def test_no_descriptors_for_files(files: Server) -> None:
+    limit = 48
+    with running(files, "--workers", "1", descriptors=limit) as process:
+        ask(process, "/page.html")
+        crowd = [process.client() for _ in range(limit)]
+        time.sleep(0.5)
+        for number, client in enumerate(crowd):
+            name = f"/size-{SIZES[number % len(SIZES)]}.bin"
+            client.send_if_open(request(name))
+        for client in crowd[:20]:
+            with contextlib.suppress(NoAnswer):
+                answer = client.answer(timeout=0.2)
+                assert answer.status in (200, 404, 500, 503)
+        for client in crowd:
+            client.close()
+        for size in (1, 4096, 65536):
+            wanted = functools.partial(serves, process, size)
+            assert eventually(wanted, 5), "files are answered again"
+
+
+def serves(process: Running, size: int) -> bool:
+    """Does a file come whole?"""
+    try:
+        return ask(process, f"/size-{size}.bin").body == bytes_of(size, size)
+    except (NoAnswer, OSError):
+        return False
+
+
+@rule("directory", STEP)
+def test_directory_must_be_one(
+    server: Server, engine: str, tree: Path
+) -> None:
+    for name in ("missing", "page.html", "page.html/", "fifo", "loop"):
+        done = run(
+            server, "--port", "0", "--engine", engine,
+            "--directory", str(tree / name),
+        )  # fmt: skip
+        assert (name, done.returncode, done.stdout) == (name, 2, "")
+        assert_one_sentence(done.stderr)
+        assert name.strip("/") in done.stderr
+
+
+@rule("directory", STEP)
+def test_directory_by_other_names(
+    server: Server, engine: str, tree: Path
+) -> None:
+    link = tree.parent / f"link-{os.getpid()}-{engine}"
+    link.symlink_to("site")
+    for name in (
+        str(link), f"{tree}/", os.path.relpath(tree), f"{tree}/sub/..",
+        f"{tree}//.",
+    ):
+        options = ("--engine", engine, "--directory", name)
+        with running(server, *options) as process:
+            assert ask(process, "/").body == b"this is index.html\n"
+            assert ask(process, "/inside.txt").status == 200
+            for target in ("/out.txt", "/out/secret.txt", "/../secret.txt"):
+                answer = ask(process, target)
+                assert (answer.status, SECRET in answer.raw) == (404, False)
+
+
+@rule("directory", STEP)
+def test_without_directory_no_files(server: Server, engine: str) -> None:
+    with running(server, "--engine", engine) as process:
+        for target in ("/page.html", "/server.py", "/07_parallel/server.py"):
+            with process.client(request(target)) as client:
+                assert client.answer().status == 404

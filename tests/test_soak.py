@@ -1,0 +1,31 @@
+"""A short soak: mixed clients, good and bad, and killed workers.
+
+``./bench.sh soak`` does the same for a quarter of an hour.
+"""
+
+import psutil
+
+from tests.marks import rule, slow
+from tests.process import running
+from tools.bench.soak import soak
+from tools.servers import Server
+
+SECONDS = 8.0
+
+
+@slow
+@rule("reset", range(7, 8))
+def test_soak(server: Server) -> None:
+    # running() looks at stderr and the exit status in the end.
+    with running(server) as process:
+        workers = psutil.Process(process.process.pid).children()
+        # Tests run side by side, so an answer may take its time.
+        report = soak(
+            process.port, process.process.pid, SECONDS, seed=7, clients=16,
+            patience=20,
+        )
+        assert report.faults == []
+        assert report.answered > 200
+        assert report.cut_by_client > 0
+        if workers:  # not where they are threads
+            assert report.kills > 0

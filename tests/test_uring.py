@@ -1,0 +1,591 @@
+"""The engines of 07 as such: the same promises, kept in two ways.
+
+io_uring is tried with all the flags this kernel takes, and again with
+fewer and fewer, as an older kernel would take them.
+"""
+
+import errno
+import importlib.util
+import mmap
+import os
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.process import why_no_uring
+from tools.servers import ROOT
+
+Completion = tuple[int, int, int, bytes, bool]
+GUARD = -1  # the descriptor of the sleep that ends a test that hangs
+PATIENCE = 15.0  # seconds until it does
+
+
+def load(name: str) -> ModuleType:
+    """A module of step 07."""
+    path = ROOT / "07_parallel" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"step_07_{name}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+EMULATED, URING = load("emulated"), load("uring")
+ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
+ENGINES = ["emulated", *(f"uring-{n}" for n in range(len(URING.FLAGS)))]
+NAMES = ("ACCEPTED", "RECEIVED", "SENT", "SLEPT")
+
+
+class Bench:
+    """An engine, a listening socket, and what has completed."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.clients: list[socket.socket] = []
+        self.done: list[Completion] = []
+        self.failed: list[tuple[int, int]] = []
+        engine.adopt(self.listener)
+        engine.sleep(GUARD, PATIENCE)
+
+    def until(self, ready: Callable[[], bool]) -> None:
+        """Wait for completions until it is true."""
+        while not ready():
+            done = self.engine.wait()
+            self.failed += self.engine.failed
+            for each in done:
+                assert each[1] != GUARD, f"it hangs; done: {self.shown()}"
+                self.done.append(each)
+
+    def shown(self) -> list[tuple[object, ...]]:
+        """The last completions, for the message of a failure."""
+        return [
+            (NAMES[kind], fd, result, len(data), again)
+            for kind, fd, result, data, again in self.done[-20:]
+        ]
+
+    def of(self, kind: int, fd: int | None = None) -> list[Completion]:
+        """The completions of this kind so far."""
+        return [
+            each for each in self.done
+            if each[0] == kind and fd in (None, each[1])
+        ]
+
+    def next(self, kind: int, fd: int | None = None) -> Completion:
+        """Wait for a completion of this kind, and take it out."""
+        self.until(lambda: bool(self.of(kind, fd)))
+        found = self.of(kind, fd)[0]
+        self.done.remove(found)
+        return found
+
+    def connect(self, number: int = 1) -> list[tuple[socket.socket, int]]:
+        """Clients, and the descriptors of their other ends."""
+        self.engine.accept(self.listener.fileno())
+        pairs = []
+        for _ in range(number):
+            client = socket.create_connection(self.listener.getsockname())
+            client.settimeout(PATIENCE)
+            self.clients.append(client)
+            _, listener, fd, _, again = self.next(ACCEPTED)
+            assert (listener, again) == (self.listener.fileno(), True)
+            assert fd >= 0, os.strerror(-fd)
+            pairs.append((client, fd))
+        self.engine.cancel(self.listener.fileno())
+        assert self.next(ACCEPTED)[2] == -errno.ECANCELED
+        return pairs
+
+    def moment(self, seconds: float = 0) -> None:
+        """Let the engine do what it has been told."""
+        self.engine.sleep(1 << 20, seconds)
+        self.next(SLEPT, 1 << 20)
+
+    def one(self) -> tuple[socket.socket, int]:
+        """One client."""
+        return self.connect()[0]
+
+    def stream(self, fds: list[int]) -> dict[int, bytes]:
+        """All that comes from each of them until its end."""
+        parts: dict[int, list[bytes]] = defaultdict(list)
+        for fd in fds:
+            self.engine.receive(fd, True)
+        left = set(fds)
+        while left:
+            _, fd, result, data, again = self.next(RECEIVED)
+            assert fd in left and result == len(data)
+            parts[fd].append(data)
+            if not data:
+                assert not again, "the end comes once"
+                left.discard(fd)
+            elif not again:
+                self.engine.receive(fd, True)
+        return {fd: b"".join(parts[fd]) for fd in fds}
+
+
+@pytest.fixture(params=ENGINES)
+def bench(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bench]:
+    name, _, number = request.param.partition("-")
+    if name == "emulated":
+        made = Bench(EMULATED.Engine())
+    else:
+        if why_no_uring():
+            pytest.skip(why_no_uring())
+        monkeypatch.setattr(URING, "FLAGS", URING.FLAGS[int(number):])
+        made = Bench(URING.Engine())
+    yield made
+    for client in made.clients:
+        client.close()
+
+
+def reset(client: socket.socket) -> None:
+    """Vanish."""
+    client.setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )
+    client.close()
+
+
+def received_by(client: socket.socket) -> bytes:
+    """All that comes until the end."""
+    parts = []
+    while part := client.recv(1 << 18):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def in_thread(work: Callable[[], object]) -> threading.Thread:
+    """The other side of a conversation."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_accept_receive_send(bench: Bench) -> None:
+    client, fd = bench.one()
+    for word in (b"one", b"two", b"three"):
+        bench.engine.receive(fd)
+        client.sendall(word)
+        assert bench.next(RECEIVED) == (RECEIVED, fd, len(word), word, False)
+        bench.engine.send(fd, word.upper())
+        assert bench.next(SENT) == (SENT, fd, len(word), b"", False)
+        assert client.recv(100) == word.upper()
+    bench.engine.close(fd)
+    bench.moment()
+    assert client.recv(100) == b""
+
+
+def test_several_clients(bench: Bench) -> None:
+    pairs = bench.connect(50)
+    assert len({fd for _, fd in pairs}) == 50
+    for _, fd in pairs:
+        bench.engine.receive(fd)
+    order = pairs[:]
+    random.Random(1).shuffle(order)
+    for client, fd in order:
+        client.sendall(b"I am %d" % fd)
+    for _ in pairs:
+        _, fd, _, data, _ = bench.next(RECEIVED)
+        assert data == b"I am %d" % fd
+        bench.engine.send(fd, b"you are %d" % fd)
+    bench.until(lambda: len(bench.of(SENT)) == 50)
+    for client, fd in pairs:
+        assert client.recv(100) == b"you are %d" % fd
+
+
+def test_end_of_stream(bench: Bench) -> None:
+    for stream in (False, True):
+        client, fd = bench.one()
+        bench.engine.receive(fd, stream)
+        client.shutdown(socket.SHUT_WR)
+        assert bench.next(RECEIVED) == (RECEIVED, fd, 0, b"", False)
+        bench.engine.send(fd, b"still")
+        assert bench.next(SENT)[2] == 5
+        bench.engine.shutdown(fd)
+        assert received_by(client) == b"still"
+
+
+def test_a_reset_is_told(bench: Bench) -> None:
+    for stream in (False, True):
+        client, fd = bench.one()
+        bench.engine.receive(fd, stream)
+        reset(client)
+        _, _, result, data, again = bench.next(RECEIVED, fd)
+        assert (result, data, again) == (-errno.ECONNRESET, b"", False)
+        bench.engine.send(fd, b"to nobody")
+        assert bench.next(SENT, fd)[2] == -errno.EPIPE
+        bench.engine.close(fd)
+
+
+def test_shutdown_ends_our_side_only(bench: Bench) -> None:
+    client, fd = bench.one()
+    bench.engine.receive(fd)
+    bench.engine.shutdown(fd)
+    bench.moment()
+    assert client.recv(100) == b""
+    client.sendall(b"I go on")
+    assert bench.next(RECEIVED)[3] == b"I go on"
+
+
+def test_stream(bench: Bench) -> None:
+    client, fd = bench.one()
+    data = random.Random(2).randbytes(3_000_000)
+
+    def work() -> None:
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+
+    thread = in_thread(work)
+    assert bench.stream([fd])[fd] == data
+    thread.join()
+
+
+def test_more_than_all_buffers_hold(bench: Bench) -> None:
+    # Before the engine looks, more has come than its pool can take.
+    pairs = bench.connect(80)
+    data = {fd: random.Random(fd).randbytes(60_000) for _, fd in pairs}
+    for client, fd in pairs:
+        client.sendall(data[fd])
+        client.shutdown(socket.SHUT_WR)
+    assert bench.stream([fd for _, fd in pairs]) == data
+
+
+def test_one_receive_at_a_time_loses_nothing(bench: Bench) -> None:
+    pairs = bench.connect(80)
+    data = {fd: random.Random(fd).randbytes(60_000) for _, fd in pairs}
+    came = dict.fromkeys(data, b"")
+    for client, fd in pairs:
+        client.sendall(data[fd])
+        client.shutdown(socket.SHUT_WR)
+        bench.engine.receive(fd)
+    left = set(data)
+    while left:
+        _, fd, result, part, again = bench.next(RECEIVED)
+        assert not again
+        came[fd] += part
+        if result > 0:
+            bench.engine.receive(fd)
+        else:
+            left.discard(fd)
+    assert came == data
+
+
+def test_streams_and_others_mixed(bench: Bench) -> None:
+    # Every buffer is used many times over, in every order there is.
+    pairs = bench.connect(60)
+    data = {fd: random.Random(fd).randbytes(300_000) for _, fd in pairs}
+    streams = {fd for number, (_, fd) in enumerate(pairs) if number % 2}
+    came = dict.fromkeys(data, b"")
+
+    def work() -> None:
+        draw = random.Random(7)
+        left = {client: data[fd] for client, fd in pairs}
+        while left:
+            client = draw.choice(list(left))
+            size = draw.choice([1, 100, 2047, 2048, 2049, 5000, 30_000])
+            client.sendall(left[client][:size])
+            left[client] = left[client][size:]
+            if not left[client]:
+                client.shutdown(socket.SHUT_WR)
+                del left[client]
+
+    for fd in data:
+        bench.engine.receive(fd, fd in streams)
+    thread = in_thread(work)
+    open_ones = set(data)
+    while open_ones:
+        _, fd, result, part, again = bench.next(RECEIVED)
+        came[fd] += part
+        if result <= 0:
+            open_ones.discard(fd)
+        elif not again:
+            bench.engine.receive(fd, fd in streams)
+    thread.join()
+    assert came == data
+
+
+def test_wait_without_blocking(bench: Bench) -> None:
+    begin = time.monotonic()
+    for _ in range(10):
+        assert bench.engine.wait(block=False) == []
+    assert time.monotonic() - begin < 2
+
+
+def test_a_kernel_without_streams(bench: Bench) -> None:
+    if not hasattr(bench.engine, "can_stream"):
+        pytest.skip("the emulated engine has no such thing")
+    bench.engine.can_stream = False
+    test_more_than_all_buffers_hold(bench)
+
+
+def finish_send(bench: Bench, fd: int, data: bytes) -> None:
+    """A send is complete when a part is sent: ask for the rest."""
+    while data:
+        kind, _, sent, _, _ = bench.next(SENT)
+        assert kind == SENT and 0 < sent <= len(data)
+        data = data[sent:]
+        if data:
+            bench.engine.send(fd, data)
+
+
+def test_large_send(bench: Bench) -> None:
+    client, fd = bench.one()
+    data = random.Random(3).randbytes(20_000_000)
+    bench.engine.send(fd, data)
+    sent = bench.next(SENT)[2]
+    assert 0 < sent < len(data)
+    bench.engine.send(fd, data[sent:])
+    bench.moment(0.2)
+    assert not bench.of(SENT), "nobody has read it"
+    came: list[bytes] = []
+    thread = in_thread(lambda: came.append(received_by(client)))
+    finish_send(bench, fd, data[sent:])
+    bench.engine.shutdown(fd)
+    thread.join(PATIENCE)
+    assert came == [data]
+
+
+def test_sending_and_receiving_at_once(bench: Bench) -> None:
+    # A send that waits for room does not hold up what comes in; when
+    # it is through, receiving goes on.
+    client, fd = bench.one()
+    bench.engine.receive(fd, True)
+    for number in range(5):
+        data = random.Random(number).randbytes(9_000_000)
+        bench.engine.send(fd, data)
+        client.sendall(b"before")
+        assert bench.next(RECEIVED)[3] == b"before"
+        came: list[bytes] = []
+
+        def work(size: int = len(data), to: list[bytes] = came) -> None:
+            while size:
+                to.append(client.recv(1 << 18))
+                size -= len(to[-1])
+
+        thread = in_thread(work)
+        finish_send(bench, fd, data)
+        thread.join(PATIENCE)
+        assert b"".join(came) == data
+        bench.moment(0.05)
+        client.sendall(b"after")
+        assert bench.next(RECEIVED)[3] == b"after"
+
+
+def file_of(path: Path, data: bytes) -> mmap.mmap:
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+
+def test_send_file(bench: Bench, tmp_path: Path) -> None:
+    data = random.Random(4).randbytes(5_000_000)
+    file = file_of(tmp_path / "file", data)
+    client, fd = bench.one()
+    for start, size in ((0, 5_000_000), (1, 1), (4097, 300_001)):
+        came: list[bytes] = []
+
+        def work(left: int, to: list[bytes] = came) -> None:
+            while left > 0:
+                to.append(client.recv(1 << 16))
+                left -= len(to[-1])
+
+        whole = len(b"head") + size
+        thread = threading.Thread(target=work, args=(whole,), daemon=True)
+        thread.start()
+        sent = 0
+        while sent < whole:
+            head = b"head"[sent:]
+            skip = max(sent - 4, 0)
+            bench.engine.send_file(
+                fd, head, file, start + skip, min(size - skip, 262_144)
+            )
+            result = bench.next(SENT)[2]
+            assert 0 < result <= len(head) + 262_144
+            sent += result
+        assert sent == whole
+        thread.join(PATIENCE)
+        assert b"".join(came) == b"head" + data[start : start + size]
+
+
+def test_a_file_that_became_short(bench: Bench, tmp_path: Path) -> None:
+    # Its pages are not there any more: an error, and no SIGBUS.
+    path = tmp_path / "file"
+    file = file_of(path, b"x" * 1_000_000)
+    _, fd = bench.one()
+    os.truncate(path, 0)
+    bench.engine.send_file(fd, b"", file, 500_000, 100_000)
+    assert bench.next(SENT)[2] == -errno.EFAULT
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_send_now(bench: Bench, close: bool) -> None:
+    client, fd = bench.one()
+    bench.engine.send_now(fd, b"now", close)
+    bench.moment()
+    assert client.recv(100) == b"now"
+    assert (bench.done, bench.failed) == ([], []), "it says nothing"
+    if close:
+        assert client.recv(100) == b""
+        with pytest.raises(OSError):
+            os.fstat(fd)
+    else:
+        bench.engine.close(fd)
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_send_now_what_is_too_much(bench: Bench, close: bool) -> None:
+    client, fd = bench.one()
+    data = random.Random(6).randbytes(20_000_000)
+    bench.engine.send_now(fd, data, close)
+    bench.moment()
+    ((failed, sent),) = bench.failed
+    assert failed == fd and 0 < sent < len(data)
+    bench.failed.clear()
+    # There is no room now; and then we go on where it stopped.
+    bench.engine.send_now(fd, b"x", close)
+    bench.moment()
+    assert bench.failed == [(fd, -errno.EAGAIN)]
+    bench.engine.send(fd, data[sent:])
+    came: list[bytes] = []
+    thread = in_thread(lambda: came.append(received_by(client)))
+    finish_send(bench, fd, data[sent:])
+    bench.engine.shutdown(fd)
+    thread.join(PATIENCE)
+    assert came == [data]
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_send_now_to_nobody(bench: Bench, close: bool) -> None:
+    client, fd = bench.one()
+    reset(client)
+    bench.engine.receive(fd)
+    assert bench.next(RECEIVED)[2] == -errno.ECONNRESET
+    bench.engine.send_now(fd, b"x", close)
+    bench.moment()
+    assert bench.failed == [(fd, -errno.EPIPE)]
+    os.fstat(fd)  # it is still ours to close
+    bench.engine.close(fd)
+    bench.moment()
+    with pytest.raises(OSError):
+        os.fstat(fd)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_cancel_receive(bench: Bench, stream: bool) -> None:
+    client, fd = bench.one()
+    bench.engine.receive(fd, stream)
+    bench.moment(0.05)
+    bench.engine.cancel(fd)
+    cancelled = (RECEIVED, fd, -errno.ECANCELED, b"", False)
+    assert bench.next(RECEIVED) == cancelled
+    # Nothing is under way now, and nothing is lost.
+    client.sendall(b"later")
+    bench.engine.receive(fd, stream)
+    assert bench.next(RECEIVED)[3] == b"later"
+
+
+def test_cancel_send(bench: Bench) -> None:
+    _, fd = bench.one()
+    data = b"x" * 20_000_000
+    bench.engine.send(fd, data)
+    bench.engine.receive(fd, True)
+    bench.moment(0.05)
+    bench.engine.cancel(fd)
+    assert bench.next(SENT)[2] < len(data)
+    assert bench.next(RECEIVED)[2] == -errno.ECANCELED
+    bench.engine.close(fd)
+
+
+def test_pause(bench: Bench) -> None:
+    client, fd = bench.one()
+    bench.engine.receive(fd, True)
+    client.sendall(b"one")
+    assert bench.next(RECEIVED) == (RECEIVED, fd, 3, b"one", True)
+    data = b"x" * 20_000_000
+    bench.engine.send(fd, data)
+    data = data[bench.next(SENT)[2] :]
+    bench.engine.send(fd, data)
+    bench.engine.pause(fd)
+    assert bench.next(RECEIVED)[2] == -errno.ECANCELED
+    client.sendall(b"two")
+    bench.moment(0.05)
+    assert not bench.of(RECEIVED) and not bench.of(SENT)
+    thread = in_thread(lambda: received_by(client))
+    finish_send(bench, fd, data)  # the send has gone on
+    bench.engine.receive(fd, True)
+    assert bench.next(RECEIVED)[3] == b"two"
+    bench.engine.shutdown(fd)
+    thread.join(PATIENCE)
+
+
+def test_cancel_accept(bench: Bench) -> None:
+    bench.connect(3)  # it cancels in the end
+    late = socket.create_connection(bench.listener.getsockname())
+    bench.moment(0.1)
+    assert not bench.of(ACCEPTED), "it waits in the queue"
+    bench.engine.accept(bench.listener.fileno())
+    assert bench.next(ACCEPTED)[2] >= 0
+    late.close()
+
+
+def test_sleep_in_order(bench: Bench) -> None:
+    begin = time.monotonic()
+    for fd, seconds in ((10, 0.3), (11, 0.1), (12, 0.2), (13, 0), (14, 0.1)):
+        bench.engine.sleep(fd, seconds)
+    ends = {}
+    for _ in range(5):
+        _, fd, result, _, again = bench.next(SLEPT)
+        assert (result, again) == (0, False)
+        ends[fd] = time.monotonic() - begin
+    assert list(ends) == [13, 11, 14, 12, 10]
+    for fd, seconds in ((10, 0.3), (11, 0.1), (12, 0.2), (14, 0.1)):
+        assert seconds <= ends[fd] < seconds + 0.2
+
+
+def test_more_than_the_rings_hold(bench: Bench) -> None:
+    number = 20_000
+    draw = random.Random(5)
+    for fd in range(number):
+        bench.engine.sleep(fd, draw.choice([0, 0.001, 0.1]))
+    bench.until(lambda: len(bench.done) >= number)
+    assert sorted(each[1] for each in bench.done) == list(range(number))
+    assert all(each[2] == 0 for each in bench.done)
+
+
+def test_descriptors_of_closed_ones_come_again(bench: Bench) -> None:
+    seen: list[int] = []
+    for number in range(60):
+        client, fd = bench.one()
+        seen.append(fd)
+        word = b"%d" % number
+        client.sendall(word)
+        bench.engine.receive(fd, number % 2 == 0)
+        assert bench.next(RECEIVED)[3] == word
+        if number % 2 == 0:
+            bench.engine.cancel(fd)
+            assert bench.next(RECEIVED)[2] == -errno.ECANCELED
+        bench.engine.close(fd)
+        bench.moment()
+        assert client.recv(10) == b""
+        client.close()
+    assert len(set(seen)) < 10, "closed descriptors are free again"
+    assert not bench.done
+
+
+def test_probe() -> None:
+    if why_no_uring():
+        pytest.skip(why_no_uring())
+    ring, buffers = URING.open_ring()
+    assert ring.flags in URING.FLAGS
+    assert sorted(buffers.numbers) == list(range(URING.BUFFERS))
