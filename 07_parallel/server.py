@@ -137,7 +137,11 @@ class Worker:
             for kind, fd, result, data, again in batch:
                 connection = connections.get(fd)
                 if connection is None:
-                    self.look_after(kind, fd, result, data, again)
+                    if kind == ACCEPTED:
+                        self.accepting = again
+                        self.accepted(result)
+                    else:
+                        self.look_after(fd, data)
                     continue
                 if not again:
                     connection.under_way -= 1
@@ -165,15 +169,9 @@ class Worker:
             if connection.state is READING:
                 self.next_request(connection)
 
-    def look_after(
-        self, kind: int, fd: int, result: int, data: bytes, again: bool
-    ) -> None:
-        """A completion that belongs to no connection."""
-        if kind == ACCEPTED:
-            self.accepting = again
-            if result >= 0:
-                self.accepted(result)
-        elif fd == CLOCK:
+    def look_after(self, fd: int, data: bytes) -> None:
+        """The clock has ticked, or our parent has said something."""
+        if fd == CLOCK:
             self.engine.sleep(CLOCK, TICK)
             self.look_around()
         elif data == STOP:
@@ -190,7 +188,9 @@ class Worker:
         self.accepting = True
 
     def accepted(self, fd: int) -> None:
-        """There is a new connection."""
+        """There is a new connection; or there can be none for now."""
+        if fd < 0:
+            return
         connection = Connection(fd, self.now + HEAD_SECONDS)
         self.connections[fd] = connection
         self.accepts += 1

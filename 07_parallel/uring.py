@@ -83,9 +83,11 @@ MULTISHOT_ACCEPT, MULTISHOT_RECV = 1 << 0, 1 << 1
 CANCEL_ALL, CANCEL_FD = 1 << 0, 1 << 1
 
 # Flags of a send: no SIGPIPE, and fail if that is not possible at once
-# (SOME: if nothing is, ALL: if not all is).
-SOME = socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT
-ALL = SOME | socket.MSG_WAITALL
+# (SOME: if nothing is, ALL: if not all is). LAST: more is to come, the
+# end of the connection, so let them share a segment.
+SOME = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+ALL = int(SOME | socket.MSG_WAITALL)
+LAST = int(ALL | socket.MSG_MORE)
 
 # Flags of a completion.
 HAS_BUFFER, MORE = 1 << 0, 1 << 1
@@ -334,14 +336,13 @@ class Engine:
         """Receive what comes next; as a stream, all that comes."""
         if stream and self.can_stream:
             self.put(
-                OP_RECV, fd, STREAMED, flags=BUFFER_SELECT,
-                priority=MULTISHOT_RECV,
+                OP_RECV, fd, STREAMED, 0, 0, 0, BUFFER_SELECT,
+                MULTISHOT_RECV,
             )  # fmt: skip
         else:
             self.put(
-                OP_RECV, fd, RECEIVED, size=BUFFER_SIZE,
-                flags=BUFFER_SELECT,
-            )  # fmt: skip
+                OP_RECV, fd, RECEIVED, 0, BUFFER_SIZE, 0, BUFFER_SELECT
+            )
 
     def send(self, fd: int, data: bytes) -> None:
         """Send data, or the beginning of it."""
@@ -367,19 +368,13 @@ class Engine:
         """
         pinned = pin(data)
         self.sending_now.append(pinned)
+        at, size = pinned[1], len(data)
         if not close:
-            self.put(
-                OP_SEND, fd, NOT_SENT, pinned[1], len(data), ALL, QUIET
-            )
+            self.put(OP_SEND, fd, NOT_SENT, at, size, ALL, QUIET)
             return
         self.ring.reserve(2)  # a link holds within one submission
-        # More to come: the end of the connection, in the same segment.
-        own = ALL | socket.MSG_MORE
-        flags = QUIET | LINK
-        self.put(
-            OP_SEND, fd, NOT_SENT, pinned[1], len(data), own, flags
-        )
-        self.put(OP_CLOSE, fd, IGNORED, flags=QUIET)
+        self.put(OP_SEND, fd, NOT_SENT, at, size, LAST, QUIET | LINK)
+        self.put(OP_CLOSE, fd, IGNORED, 0, 0, 0, QUIET)
 
     def send_file(
         self, fd: int, head: bytes, file: mmap.mmap, start: int,
