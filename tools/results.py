@@ -39,6 +39,8 @@ MORE_SUITES = {
     "crowd-keep": "--delay 0.1, a thousand clients and more, keep-alive, one "
     "worker",
     "crowd-wrk": "the same, driven by wrk",
+    "gain-keep": "--delay 0, 100 clients, keep-alive, one worker",
+    "gain-new": "--delay 0, 100 clients, a new connection each, one worker",
     "hold": "a request under way on each of many connections at once",
     "scale": "each request computes; by the number of workers",
     "soak": "mixed load with resets, slow readers and killed workers",

@@ -31,13 +31,13 @@ def own_folder() -> Path | None:
 
 def reference() -> Results:
     """The committed run."""
-    return _load(reference_folder())
+    return load(reference_folder())
 
 
 def own() -> Results | None:
     """The reader's newest run, None if there is none."""
     folder = own_folder()
-    return None if folder is None else _load(folder)
+    return None if folder is None else load(folder)
 
 
 def reference_point(
@@ -64,7 +64,8 @@ def own_point(
     return None if run is None else run.find(server, suite, clients)
 
 
-def _load(folder: Path) -> Results:
+def load(folder: Path) -> Results:
+    """A run by its folder. Raises SiteError if it cannot be read."""
     try:
         stamp = (folder / "results.json").stat().st_mtime_ns
         return _read(folder, stamp)

@@ -18,7 +18,15 @@ from pymdownx.superfences import (  # type: ignore[import-untyped]
 )
 
 from tools.results import SUITES, Point
-from tools.site import charts, data, diff, figures, options, tables
+from tools.site import (
+    charts,
+    data,
+    diff,
+    experiments,
+    figures,
+    options,
+    tables,
+)
 from tools.site import source as pieces
 from tools.site.errors import SiteError
 
@@ -245,6 +253,33 @@ def _abtable(text: str, md: Any) -> str:
     )
 
 
+def _experiment(text: str, md: Any) -> str:
+    """A table of a run of ``./bench.sh NAME``."""
+    chosen = options.parse(
+        text, ["run", "suite", "figures"],
+        ["against", "mark", "rows", "clients", "caption"],
+    )
+    rows = chosen.get("rows")
+    shown = experiments.Shown(
+        figures=tuple(f.strip() for f in chosen["figures"].split(",")),
+        against=chosen.get("against", ""),
+        mark=chosen.get("mark", ""),
+        rows=rows and tuple(r.strip() for r in rows.split(";")) or None,
+    )
+    name, suite = chosen["run"], chosen["suite"]
+    clients = options.whole(chosen, "clients")
+    repeats = max(
+        (len(p.runs) for p in experiments.run(name).suite(suite)), default=0
+    )
+    uid = _uid(md, "experiment", name, suite, chosen["figures"])
+    return (
+        f'<figure class="seven-measured" id="{uid}" data-search-exclude>'
+        f"{experiments.show(name, suite, clients, shown)}<figcaption>"
+        f"{experiments.caption(name, chosen.get('caption', ''), repeats)}"
+        "</figcaption></figure>"
+    )
+
+
 def _machine(text: str, md: Any) -> str:
     """Where, when and with what the numbers were measured."""
     options.parse(text, [])
@@ -297,6 +332,7 @@ stepdiff = _fence(_stepdiff)
 bars = _fence(_bars)
 sweep = _fence(_sweep)
 abtable = _fence(_abtable)
+experiment = _fence(_experiment)
 machine = _fence(_machine)
 lessons = _fence(_lessons)
 raw = _fence(_raw)

@@ -53,7 +53,24 @@ def percent(value: float) -> str:
 
 def times(value: float) -> str:
     """How many times as much."""
+    if value < 2:
+        return f"{value:.2f}"
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def microseconds(value: float) -> str:
+    """A time given in ms, as µs: for what takes a few of them."""
+    return f"{value * 1000:,.1f} µs"
+
+
+def seconds(value: float) -> str:
+    """A time in seconds."""
+    return f"{value:,.1f} s" if value < 100 else f"{value:,.0f} s"
+
+
+def size(value: float) -> str:
+    """A size in bytes."""
+    return f"{value:,.0f} bytes"
 
 
 @dataclass(frozen=True)
@@ -73,6 +90,9 @@ FIGURES = {
     "cpu_ms": Figure(
         "CPU per request", milliseconds, "CPU milliseconds per request"
     ),
+    "cpu_us": Figure(
+        "CPU per request", microseconds, "CPU microseconds per request"
+    ),
     "cores": Figure("Cores busy", cores, "CPU seconds per second"),
     "peak_memory": Figure("Peak memory", megabytes, "megabytes at most"),
     "threads": Figure("Threads", count, "threads at most, all processes"),
@@ -84,6 +104,15 @@ FIGURES = {
     "calls_per_request": Figure(
         "System calls per request", rate, "system calls per request"
     ),
+    # Of experiments only.
+    "connections": Figure("Connections", count),
+    "answered": Figure("Answered", count),
+    "wrong": Figure("Wrong answers", count),
+    "open_seconds": Figure("Time to open them", seconds),
+    "answer_seconds": Figure("First to last answer", seconds),
+    "user_bytes_per_connection": Figure("Memory per connection", size),
+    "speed_up_times": Figure("Against the first", times),
+    "load_cores": Figure("Cores the load generator used", cores),
     **{
         name: Figure(label, latency, f"{label}, milliseconds")
         for name, label in {
@@ -109,6 +138,8 @@ def figure(name: str) -> Figure:
 def value(point: Point, name: str) -> float | None:
     """A figure of a point, the median over its runs; None: not measured."""
     figure(name)
+    if name == "cpu_us":
+        name = "cpu_ms"
     if name == "share":
         return point.share
     if name == "possible":
@@ -116,7 +147,10 @@ def value(point: Point, name: str) -> float | None:
     if name == "failures":
         good = [run for run in point.runs if run.error is None]
         return float(sum(r.failed + r.non_2xx for r in good)) if good else None
-    return point.median(name)
+    try:
+        return point.median(name)
+    except KeyError:  # only some runs of an experiment have it
+        return None
 
 
 def required(point: Point, name: str) -> float:
@@ -133,6 +167,8 @@ def required(point: Point, name: str) -> float:
 
 def spread(point: Point, name: str) -> tuple[float, float] | None:
     """Lowest and highest run, None if one run or none was made."""
+    if name == "cpu_us":
+        name = "cpu_ms"
     if name == "share":
         low_high = point.spread("requests_per_second")
         if low_high is None or point.possible is None:
@@ -142,13 +178,17 @@ def spread(point: Point, name: str) -> tuple[float, float] | None:
     elif name in ("possible", "failures"):
         return None
     else:
-        low_high = point.spread(name)
+        try:
+            low_high = point.spread(name)
+        except KeyError:  # only some runs of an experiment have it
+            return None
         many = len(point.values(name)) > 1
     return low_high if many else None
 
 
 REFERENCE_RE = re.compile(
-    r"""(?P<server>\d\d(?:-[a-z]+)?)
+    r"""(?:(?P<run>[a-z]+):)?           # an experiment, or the reference
+        (?P<server>[\w.-]+?(?:\[[^]]+\])?)
         \.(?P<suite>[a-z-]+)(?:@(?P<clients>\d+))?
         \.(?P<figure>[a-z_0-9]+)""",
     re.VERBOSE,
@@ -164,10 +204,18 @@ def _look_up(word: str) -> tuple[float, float | None, str]:
         )
     clients = int(match["clients"]) if match["clients"] else None
     name = match["figure"]
+    if match["run"]:
+        # Here, because experiments writes its figures with this module.
+        from tools.site import experiments
+
+        point = experiments.find(
+            match["run"], match["server"], match["suite"], clients
+        )
+        return required(point, name), None, name
     where = (match["server"], match["suite"], clients)
     ours = required(data.reference_point(*where), name)
-    point = data.own_point(*where)
-    return ours, None if point is None else value(point, name), name
+    own = data.own_point(*where)
+    return ours, None if own is None else value(own, name), name
 
 
 def inline(text: str) -> str:
@@ -175,7 +223,9 @@ def inline(text: str) -> str:
 
     ``03.classic.requests_per_second``, ``06.sweep@1024.share``, a ratio
     ``03.classic.p99 / 03.classic.p50``, or ``machine.cores``. The
-    reader's own number follows in brackets when there is one.
+    reader's own number follows in brackets when there is one. With the
+    name of an experiment in front it comes from there:
+    ``peers:nginx.peer-keep.cpu_us``, ``scale:07[2 workers].scale.cores``.
     """
     text = text.strip()
     if text.startswith("machine."):

@@ -67,5 +67,7 @@ def servers(words: str) -> list[Server]:
     if words == "all":
         return list(SERVERS)
     if words == "steps":
-        return [s for s in SERVERS if s.path.name == "server.py"]
+        return [
+            s for s in SERVERS if s.path.name == "server.py" and not s.options
+        ]
     return [server(word.strip()) for word in words.split(",")]
