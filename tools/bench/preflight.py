@@ -251,11 +251,16 @@ def _cpu_name() -> str:
 
 
 def commit() -> str:
-    """The commit that is measured, "+" if files were changed since."""
+    """The commit that is measured, "+" if files were changed since.
+
+    Pages and results do not count: they are not what is measured.
+    """
     name = _output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
     if not re.fullmatch(r"[0-9a-f]{12,}", name.strip()):
         return ""
-    changed = _output("git", "-C", str(ROOT), "status", "--porcelain")
+    changed = _output(
+        "git", "-C", str(ROOT), "status", "--porcelain", "--", ":!docs"
+    )
     return name.strip() + ("+" if changed.strip() else "")
 
 
