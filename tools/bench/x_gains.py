@@ -54,11 +54,14 @@ class Idea:
     suites: tuple[str, ...] = (KEEP, NEW)
 
 
-MIN_WAIT = """\
+OTHER_ERRORS = """\
             except OSError as error:
-                if error.errno == errno.ETIME:
-                    return
-"""
+                # Too many
+"""[:-1]
+MIN_WAIT = OTHER_ERRORS.replace(
+    "error:\n", "error:\n                if error.errno == errno.ETIME:\n"
+    "                    return\n",
+)
 
 IDEAS = (
     Idea("as it is"),
@@ -115,8 +118,7 @@ IDEAS = (
          ("uring.py", "class Unavailable",
           "WAIT = bytearray(struct.pack('=QIIQ', 0, 0, 50, 0))\n\n\n"
           "class Unavailable"),
-         ("uring.py", "            except OSError as error:\n"
-          "                # Too many", MIN_WAIT + "                # Too many")),
+         ("uring.py", OTHER_ERRORS, MIN_WAIT)),
     ),
 )
 

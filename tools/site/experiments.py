@@ -53,7 +53,9 @@ def run(name: str) -> Results:
 
 def label(point: Point) -> str:
     """How a row is called: "07", or "07[2 workers]"."""
-    return f"{point.server}[{point.variant}]" if point.variant else point.server
+    if not point.variant:
+        return point.server
+    return f"{point.server}[{point.variant}]"
 
 
 def find(name: str, row: str, suite: str, clients: int | None) -> Point:
@@ -123,7 +125,7 @@ def _row(point: Point, shown: Shown, unit: float | None) -> list[str]:
     cells = [_cell(point, each) for each in shown.figures]
     if unit is not None:
         found = value(point, shown.figures[0])
-        ratio = DASH if found is None else f"{times(found / unit)} ×"
+        ratio = DASH if found is None else f"{times(found / unit)} times"
         cells.insert(1, ratio)
     return [name, *cells]
 

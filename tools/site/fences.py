@@ -264,7 +264,7 @@ def _experiment(text: str, md: Any) -> str:
         figures=tuple(f.strip() for f in chosen["figures"].split(",")),
         against=chosen.get("against", ""),
         mark=chosen.get("mark", ""),
-        rows=rows and tuple(r.strip() for r in rows.split(";")) or None,
+        rows=tuple(r.strip() for r in rows.split(";")) if rows else None,
     )
     name, suite = chosen["run"], chosen["suite"]
     clients = options.whole(chosen, "clients")
