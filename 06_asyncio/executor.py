@@ -374,12 +374,10 @@ def status_of(method: bytes, target: bytes) -> int:
 
 def respond(request: Request, keep_alive: bool) -> bytes:
     """The answer to a request: head and, but for HEAD, body."""
-    connection = connection_field(request, keep_alive)
-    without_body = request.method == b"HEAD"
-    now = int(time.time())
     return write_answer(
-        request.status, "", connection, without_body, now
-    )
+        request.status, "", connection_field(request, keep_alive),
+        request.method == b"HEAD", int(time.time()),
+    )  # fmt: skip
 
 
 def connection_field(request: Request, keep_alive: bool) -> str:

@@ -131,6 +131,7 @@ class Files:
 
     def __init__(self, directory: str) -> None:
         self.root = os.path.realpath(directory)
+        self.place = functools.lru_cache(maxsize=512)(self.find_place)
         self.open: dict[str, File] = {}  # used last comes last
 
     def answer(
@@ -140,20 +141,29 @@ class Files:
 
         connection: what its Connection field says, "" for no field.
         """
-        match = TARGET.fullmatch(target.decode("latin-1"))
-        path = self.locate(match[1] or "/") if match else None
-        if match is None or path is None:
+        path, slash = self.place(target)
+        if not path:
             return 404
         asked = Asked(method, connection, tuple(ASKED.findall(head)))
         try:
             return respond(self.file(path), asked)
         except IsADirectoryError:
-            # Quoted: a browser takes a backslash for a slash.
-            place = urllib.parse.quote(match[1], safe=SAFE)
-            place += "/" + (match[2] or "")
-            return failure(asked, 301, f"Location: {place}\r\n")
+            return failure(asked, 301, f"Location: {slash}\r\n")
         except (OSError, ValueError):  # there is none for you
             return 404
+
+    def find_place(self, target: bytes) -> tuple[str, str]:
+        """Where a target leads to, and the target with a slash more.
+
+        Both are empty if it can lead nowhere.
+        """
+        match = TARGET.fullmatch(target.decode("latin-1"))
+        path = self.locate(match[1] or "/") if match else None
+        if match is None or path is None:
+            return "", ""
+        # Quoted: a browser takes a backslash for a slash.
+        slash = urllib.parse.quote(match[1], safe=SAFE) + "/"
+        return path, slash + (match[2] or "")
 
     def locate(self, path: str) -> str | None:
         """Where in our directory a path of a target leads to."""

@@ -194,7 +194,9 @@ class Worker:
         connection = Connection(fd, self.now + HEAD_SECONDS)
         self.connections[fd] = connection
         self.accepts += 1
-        self.receive(connection)
+        connection.receiving = True
+        connection.under_way = 1
+        self.engine.receive(fd)
 
     def receive(self, connection: Connection) -> None:
         """Ask for what the client sends next.
@@ -236,30 +238,28 @@ class Worker:
 
     def next_request(self, connection: Connection) -> None:
         """Begin to answer the next request if all of it is here."""
+        received = connection.received
         try:
-            request = self.find_request(connection)
+            if len(received) <= SHORT_HEAD:
+                request = self.parse_known(received)
+            else:
+                request = parse(received)
         except BadRequest as error:
             self.answer(connection, refuse(error), last=True)
             return
         if request is not None:
             self.work(connection, request)
+        elif connection.waiting:
+            # Not all at once: what is long takes long to cut up.
+            pieces = connection.waiting[:MANY_PIECES]
+            connection.waiting = connection.waiting[MANY_PIECES:]
+            connection.received += b"".join(pieces)
+            self.next_request(connection)
         elif connection.ended:
             self.close(connection)
         else:
             connection.state = READING
             self.receive(connection)
-
-    def find_request(self, connection: Connection) -> Request | None:
-        """The next request in what came. May raise BadRequest."""
-        while True:
-            received = connection.received
-            short = len(received) <= SHORT_HEAD
-            request = (self.parse_known if short else parse)(received)
-            if request is not None or not connection.waiting:
-                return request
-            first, *others = connection.waiting
-            connection.received += first
-            connection.waiting = tuple(others)
 
     def work(self, connection: Connection, request: Request) -> None:
         """Begin the request's work: the worker does not wait."""
@@ -865,12 +865,10 @@ def status_of(method: bytes, target: bytes) -> int:
 
 def respond(request: Request, keep_alive: bool) -> bytes:
     """The answer to a request: head and, but for HEAD, body."""
-    connection = connection_field(request, keep_alive)
-    without_body = request.method == b"HEAD"
-    now = int(time.time())
     return write_answer(
-        request.status, "", connection, without_body, now
-    )
+        request.status, "", connection_field(request, keep_alive),
+        request.method == b"HEAD", int(time.time()),
+    )  # fmt: skip
 
 
 def connection_field(request: Request, keep_alive: bool) -> str:

@@ -452,6 +452,9 @@ class Engine:
                 data = memory[start : start + result]
                 more = flags & MORE != 0
                 done.append((RECEIVED, fd, result, data, more))
+            elif kind == ACCEPTED:
+                more = flags & MORE != 0
+                done.append((ACCEPTED, fd, result, b"", more))
             elif kind in (SENT, WRITABLE):
                 if fd in self.cancelled and result < 0:
                     result = -errno.ECANCELED
@@ -465,9 +468,6 @@ class Engine:
             elif kind in (RECEIVED, STREAMED):
                 if not self.has_to_ask_again(fd, kind, result):
                     done.append((RECEIVED, fd, result, b"", False))
-            elif kind == ACCEPTED:
-                more = flags & MORE != 0
-                done.append((ACCEPTED, fd, result, b"", more))
             elif kind == SLEPT:
                 # The kernel calls it an error, ETIME, that it is time.
                 done.append((SLEPT, fd, 0, b"", False))

@@ -68,7 +68,7 @@ IDEAS = (
     Idea("emulated: no io_uring", options=("--engine", "emulated")),
     Idea(
         "each send has a completion",
-        (("server.py", "            or connection.ended\n",
+        (("server.py", "            or not (keep_alive or request.closes)\n",
           "            or True\n"),),
     ),
     Idea(

@@ -247,7 +247,7 @@ def inline(text: str) -> str:
     shown = f'<data class="seven-num" value="{ours:.6g}">{write(ours)}</data>'
     if mine is not None:
         shown += f' <span class="seven-yours">(yours {write(mine)})</span>'
-    return shown.replace(" ms<", "\u00a0ms<").replace(" %<", "\u00a0%<")
+    return re.sub(" (ms|µs|%|s|bytes)<", "\u00a0\\1<", shown)
 
 
 def machine_fact(run: Results, name: str) -> str:
