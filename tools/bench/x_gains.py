@@ -79,8 +79,7 @@ IDEAS = (
     ),
     Idea(
         "each head is parsed, known or not",
-        (("server.py", "(self.parse_known if short else parse)(received)",
-          "parse(received)"),),
+        (("server.py", "self.parse_known(received)", "parse(received)"),),
     ),
     Idea(
         "only single receives",
