@@ -70,11 +70,11 @@ PEERS = (
         module="asyncio",
     ),
     _script(
-        "uvloop", "the same on uvloop",
+        "uvloop", "asyncio.Protocol by hand, on uvloop",
         "asyncio's interface on libuv, written in Cython.",
     ),
     _script(
-        "blazio", "the same on blazio",
+        "blazio", "asyncio.Protocol by hand, on blazio",
         "asyncio's interface on io_uring, written in Zig.", (3, 12),
     ),
     _script(

@@ -118,7 +118,7 @@ def _row(point: Point, shown: Shown, unit: float | None) -> list[str]:
     if label(point) == shown.mark:
         name += " this step"
     title = TITLES.get(point.server, "")
-    if title and not point.variant:
+    if title and (not point.variant or point.suite.startswith("peer")):
         name += f"<br><small>{escape(title)}</small>"
     if point.status != "ok":
         name += f"<br><small>{escape(point.reason)}</small>"
@@ -139,6 +139,9 @@ def _cell(point: Point, name: str) -> str:
     if low_high := spread(point, name):
         low, high = map(write, low_high)
         if low != high:
+            # The unit once: "5.1 to 5.4 µs".
+            _, space, unit = high.rpartition(" ")
+            low = low.removesuffix(space + unit)
             cell += f"<br><small>{low} to {high}</small>"
     return cell
 
