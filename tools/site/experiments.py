@@ -91,14 +91,14 @@ def show(name: str, suite: str, clients: int | None, shown: Shown) -> str:
         points.sort(key=_order(shown.figures[0]))
     if not points:
         raise SiteError(f"{name} has no points in {suite}")
-    unit = None
+    unit = other = None
     if shown.against:
         other = find(name, shown.against, suite, clients)
         unit = required(other, shown.figures[0])
     body = [_row(point, shown, unit) for point in points]
     head = ["Server", *(figure(f).label for f in shown.figures)]
-    if unit is not None:
-        head.insert(2, f"{figure(shown.figures[0]).label} / {shown.against}")
+    if other is not None:
+        head.insert(2, f"Against {other.variant or other.server}")
     return table(head, body, f"Measured: {name}")
 
 

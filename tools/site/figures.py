@@ -112,7 +112,8 @@ FIGURES = {
     "answer_seconds": Figure("First to last answer", seconds),
     "user_bytes_per_connection": Figure("Memory per connection", size),
     "speed_up_times": Figure("Against the first", times),
-    "load_cores": Figure("Cores the load generator used", cores),
+    "load_cores": Figure("Cores of the load generator", cores),
+    "load_limit_per_second": Figure("Its limit on one core", rate),
     **{
         name: Figure(label, latency, f"{label}, milliseconds")
         for name, label in {
