@@ -11,6 +11,7 @@ import os
 import random
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -594,3 +595,37 @@ def test_probe() -> None:
     ring, buffers = URING.open_ring()
     assert ring.flags in URING.FLAGS
     assert sorted(buffers.numbers) == list(range(URING.BUFFERS))
+
+
+@pytest.mark.parametrize("what", ["splice", "shutdown"])
+def test_what_the_kernel_hands_to_threads(what: str, tmp_path: Path) -> None:
+    # The page of step 07 says so; it is why we do it in another way.
+    if why_no_uring():
+        pytest.skip(why_no_uring())
+    (tmp_path / "file").write_bytes(b"x" * 1000)
+    script = f"""
+import os, socket, struct, sys
+sys.path.insert(0, {str(ROOT / "07_parallel")!r})
+import uring
+ring, _ = uring.open_ring()
+ours, theirs = socket.socketpair()
+if {what!r} == "splice":
+    r, w = os.pipe()
+    file = os.open({str(tmp_path / "file")!r}, os.O_RDONLY)
+    here = 2**64 - 1  # where the file stands
+    struct.pack_into(
+        "=BBHiQQIIQHHi", ring.slots, 0,
+        30, 0, 0, w, here, here, 1000, 0, 0, 0, 0, file,
+    )
+else:
+    fd = ours.fileno()
+    struct.pack_into("=BBHiQQI", ring.slots, 0, 34, 0, 0, fd, 0, 0, 1)
+ring.put += 1
+ring.enter(1)
+print(ring.take()[0][1], len(os.listdir("/proc/self/task")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        timeout=20, check=True,
+    )
+    assert done.stdout.split() == ["1000" if what == "splice" else "0", "2"]

@@ -93,7 +93,7 @@ def test_numbers(experiment: Results, render: Render) -> None:
     ("old", "new", "why"),
     [
         ("run: try", "run: none", "cannot be read"),
-        ("suite: scale", "suite: hold", "are nginx in hold"),
+        ("suite: scale", "suite: hold", "has no points in hold"),
         ("against: nginx", "against: apache", "points are apache"),
         ("cpu_us,", "cpu_ns,", "no figure is called 'cpu_ns'"),
     ],
