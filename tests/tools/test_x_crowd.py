@@ -76,15 +76,6 @@ def test_too_many_clients_for_this_machine(
     )
 
 
-def test_a_point_fails_when_all_its_runs_do() -> None:
-    results, point = empty(), Point("07", "crowd-new", 10, 0.1)
-    x_crowd.add(results, point, Run("", error="it died"))
-    assert (point.status, point.reason) == ("failed", "it died")
-    x_crowd.add(results, point, Run("", requests=1))
-    assert (point.status, point.reason) == ("ok", "")
-    assert results.points == [point]
-
-
 def test_figures_of_failed_runs_do_not_count() -> None:
     point = Point("07", "crowd-new", 10, 0.1)
     assert x_crowd.middle(point, "load_cores") == 0

@@ -26,6 +26,7 @@ from rich.progress import (
 
 from tools import peers
 from tools.bench import plan, preflight, table, wrk
+from tools.bench.keep import whole
 from tools.bench.peers import start
 from tools.bench.run import Bench
 from tools.bench.server import ServerError
@@ -115,7 +116,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--only 03,06-protocol",
     )
     add(
-        "--repeats", type=_repeats, metavar="N",
+        "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
         help=f"measure each point N times (--full: {FULL_REPEATS}, --peers: "
         f"{PEER_REPEATS}, else 1) and take the median",
     )
@@ -165,14 +166,6 @@ def _check_output(
         parser.error("--output names a folder that already holds results")
     if output and output.is_file():
         parser.error("--output names a file; it must be a folder")
-
-
-def _repeats(text: str) -> int:
-    if not (text.isdecimal() and 1 <= int(text) <= MOST_REPEATS):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number from 1 to {MOST_REPEATS}"
-        )
-    return int(text)
 
 
 def _servers(options: argparse.Namespace) -> list[Server]:
@@ -501,7 +494,7 @@ def _experiment_options(
     )
     module.add_options(parser)
     parser.add_argument(
-        "--repeats", type=_repeats, metavar="N",
+        "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
         help="measure each point N times and take the median",
     )
     parser.add_argument(

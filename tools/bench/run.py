@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.markup import escape
 from rich.progress import Progress, TaskID
 
-from tools.bench import plan, server, strace, wrk
+from tools.bench import plan, strace, wrk
 from tools.bench.ab import AbError, Report, parse
 from tools.bench.cost import SAMPLE_SECONDS, Meter
+from tools.bench.keep import add, keep_raw, take_cost, take_report
 from tools.bench.peers import start as peers
 from tools.bench.server import Running, ServerError, start
 from tools.peers import Peer
@@ -118,13 +119,7 @@ class Bench:
     def _run(self, task: plan.Task, point: Point, number: int) -> Run:
         """Measure once, say so, keep it."""
         run = self._measure(task, number)
-        if not point.runs:
-            self.results.points.append(point)
-        point.runs.append(run)
-        errors = [r.error for r in point.runs if r.error is not None]
-        failed = len(errors) == len(point.runs)
-        point.status = "failed" if failed else "ok"
-        point.reason = errors[-1] if failed else ""
+        add(self.results, point, run)
         self._say(f"  {escape(summary(run))}")
         self._save()
         return run
@@ -173,13 +168,10 @@ class Bench:
         meter = Meter(process)
         text, late = run_load(words, patience(task), meter.sample)
         cost = meter.read()
-        run.cpu_user = round(cost.cpu_user, 6)
-        run.cpu_system = round(cost.cpu_system, 6)
-        run.peak_memory = cost.peak_memory or None
-        run.threads = cost.threads or None
+        take_cost(run, cost)
         # Those before the load; the rest is known when the server ended.
         run.context_switches = cost.switches_before
-        self._keep_raw(task.server, run.command, text)
+        keep_raw(self.folder, task.server.name, run.command, text)
         return text, late
 
     def _count(
@@ -191,7 +183,8 @@ class Bench:
             run.command += f"\n{counter.command}"
             text, late = run_load(words, patience(task), lambda: None)
         run.system_calls = counter.calls
-        self._keep_raw(task.server, run.command, f"{text}\n{counter.table}")
+        both = f"{text}\n{counter.table}"
+        keep_raw(self.folder, task.server.name, run.command, both)
         return text, late
 
     def _fill(
@@ -207,15 +200,8 @@ class Bench:
             run.requests = getattr(error, "requests", 0)
             run.error = str(error)
             return
-        run.requests = report.requests
-        run.failed = report.failed
-        run.non_2xx = report.non_2xx
-        run.body_bytes = report.body_bytes
-        run.response_bytes = report.response_bytes
-        if task.suite != "syscalls":  # strace makes everything slow
-            run.seconds = report.seconds
-            run.requests_per_second = report.per_second
-            run.latency_ms = report.latency_ms
+        # strace makes everything slow
+        take_report(run, report, timed=task.suite != "syscalls")
         if task.suite == "peer-keep" and isinstance(report, Report):
             kept = report.kept_alive / max(report.requests, 1)
             run.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
@@ -241,14 +227,6 @@ class Bench:
         """Mark the run as complete."""
         self.results.complete = True
         self._save()
-
-    def _keep_raw(self, one: Server | Peer, command: str, text: str) -> None:
-        """Append an output, under its commands, to the server's file."""
-        raw = self.folder / "raw"
-        raw.mkdir(parents=True, exist_ok=True)
-        lines = "".join(f"$ {line}\n" for line in command.splitlines())
-        with (raw / f"{one.name}.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{lines}{server.scrub(text).rstrip()}\n\n")
 
     def _say(self, text: str) -> None:
         self.progress.console.print(text, highlight=False, soft_wrap=True)

@@ -29,9 +29,17 @@ from rich.table import Table
 from tools.bench import ab, plan, wrk
 from tools.bench.cost import Meter
 from tools.bench.holder import ROOM, raise_open_files
+from tools.bench.keep import (
+    add,
+    any_fault,
+    keep_raw,
+    number,
+    take_cost,
+    take_report,
+)
 from tools.bench.run import GRACE_SECONDS, PROGRAMS, SHOWN, run_load, summary
 from tools.bench.server import Process, ServerError, start
-from tools.bench.x_hold import keep_raw, number, words
+from tools.bench.x_hold import words
 from tools.results import Point, Results, Run
 from tools.servers import by_name
 
@@ -94,19 +102,19 @@ def measure(
     cpu, wall = _children() - before, time.monotonic() - begun
     cost = meter.read()
     others = _everybody() - all_before - cpu - cost.cpu_user - cost.cpu_system
-    run.cpu_user = round(cost.cpu_user, 6)
-    run.cpu_system = round(cost.cpu_system, 6)
-    run.peak_memory = cost.peak_memory or None
-    run.threads = cost.threads or None
+    take_cost(run, cost)
     run.extra["load_cores"] = round(cpu / wall, 3)
     run.extra["other_cores"] = round(max(others, 0.0) / wall, 3)
-    keep_raw(folder, process.server, run.command, text)
+    keep_raw(folder, process.server.name, run.command, text)
     try:
         report = load.parse(text)
     except (ab.AbError, wrk.WrkError) as error:
         run.error = str(error)
     else:
-        _fill(run, report, late)
+        take_report(run, report)
+        run.error = any_fault(
+            report, late, "interrupted: the server had stopped answering"
+        )
     if run.requests_per_second and cpu:
         limit = run.requests_per_second * wall / cpu
         run.extra["load_limit_per_second"] = round(limit)
@@ -139,23 +147,6 @@ def middle(point: Point, name: str) -> float:
         if run.error is None and name in run.extra
     ]
     return statistics.median(values) if values else 0.0
-
-
-def _fill(run: Run, report: ab.Report | wrk.Report, late: bool) -> None:
-    run.requests = report.requests
-    run.failed = report.failed
-    run.non_2xx = report.non_2xx
-    run.seconds = report.seconds
-    run.requests_per_second = report.per_second
-    run.latency_ms = report.latency_ms
-    run.body_bytes = report.body_bytes
-    run.response_bytes = report.response_bytes
-    if not report.requests:
-        run.error = f"no request was answered ({report.failed} failed)"
-    elif report.non_2xx:
-        run.error = f"{report.non_2xx} answers were errors (not 2xx)"
-    elif late or not report.finished:
-        run.error = "interrupted: the server had stopped answering"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -233,17 +224,6 @@ def run(
                 results.save(folder)
     show(results.points, console)
     return int(any(point.status != "ok" for point in results.points))
-
-
-def add(results: Results, point: Point, one: Run) -> None:
-    """Add a run to a point, which failed if all of its runs have."""
-    if not point.runs:  # an interrupt leaves no point without a run
-        results.points.append(point)
-    point.runs.append(one)
-    errors = [run.error for run in point.runs if run.error is not None]
-    failed = len(errors) == len(point.runs)
-    point.status = "failed" if failed else "ok"
-    point.reason = errors[-1] if failed else ""
 
 
 def show(points: list[Point], console: Console) -> None:

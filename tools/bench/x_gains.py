@@ -22,10 +22,10 @@ from rich.table import Table
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
+from tools.bench.keep import add, number
 from tools.bench.run import summary
 from tools.bench.server import ServerError, start
-from tools.bench.x_crowd import ab_like, add, measure, with_wrk
-from tools.bench.x_hold import number
+from tools.bench.x_crowd import ab_like, measure, with_wrk
 from tools.results import Point, Results, Run
 from tools.servers import ROOT, Server, by_name
 

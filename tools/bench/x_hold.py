@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -31,7 +31,8 @@ from rich.markup import escape
 from tools.bench import preflight
 from tools.bench.cost import Meter
 from tools.bench.holder import PER_ADDRESS, ROOM, Tally, raise_open_files
-from tools.bench.server import Process, ServerError, scrub, start
+from tools.bench.keep import keep_raw, number, take_cost
+from tools.bench.server import Process, ServerError, start
 from tools.results import Point, Results, Run
 from tools.servers import ROOT, SERVERS, Server, by_name
 
@@ -58,25 +59,6 @@ class LateError(Exception):
 
 
 # Kinds of values on the command line, for other experiments too.
-
-
-def number(
-    low: float, high: float, kind: Callable[[str], float] = int
-) -> Callable[[str], float]:
-    """A check for argparse: a number from low to high."""
-
-    def check(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from {low} to {high}"
-            )
-        return value
-
-    return check
 
 
 def one_server(text: str) -> Server:
@@ -376,17 +358,14 @@ def measure(
         words_of_it = process.last_words() if died else ""
     one = Run("\n".join(commands))
     fill(one, opened, done, before, held)
-    one.cpu_user = round(cost.cpu_user, 6)
-    one.cpu_system = round(cost.cpu_system, 6)
-    one.peak_memory = cost.peak_memory or None
-    one.threads = cost.threads or None
+    take_cost(one, cost)
     errors = [tally.error for tally in done if tally.error]
     if died:
         one.error = f"the server died: {words_of_it}"
     elif one.requests < total:
         why = errors[-1] if errors else "the client ended early"
         one.error = f"{one.requests} of {total} were answered: {why}"
-    keep_raw(folder, server, one.command, "".join(texts))
+    keep_raw(folder, server.name, one.command, "".join(texts))
     return one
 
 
@@ -451,15 +430,6 @@ def fill(
             "tcp_sockets": held.tcp_sockets - before.tcp_sockets,
         }
     one.extra = {name: round(value, 3) for name, value in figures.items()}
-
-
-def keep_raw(folder: Path, server: Server, command: str, text: str) -> None:
-    """Append an output, under its commands, to the server's file."""
-    raw = folder / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"$ {line}\n" for line in command.splitlines())
-    with (raw / f"{server.name}.txt").open("a", encoding="utf-8") as file:
-        file.write(f"{lines}{scrub(text).rstrip()}\n\n")
 
 
 def show(point: Point, one: Run, console: Console) -> None:

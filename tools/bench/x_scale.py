@@ -27,10 +27,10 @@ from rich.table import Table
 
 from tools.bench import preflight
 from tools.bench.ab import MANY, Load
+from tools.bench.keep import add, number
 from tools.bench.run import summary
 from tools.bench.server import ServerError, start
-from tools.bench.x_crowd import ab_like, add, measure, middle
-from tools.bench.x_hold import number
+from tools.bench.x_crowd import ab_like, measure, middle
 from tools.results import Point, Results, Run
 from tools.servers import Server, by_name
 

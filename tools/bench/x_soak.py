@@ -19,9 +19,9 @@ from rich.markup import escape
 
 from tools.bench import soak
 from tools.bench.cost import Meter
+from tools.bench.keep import add, keep_raw, number, take_cost
 from tools.bench.server import STOP_SECONDS, Process, ServerError, start
-from tools.bench.x_crowd import add
-from tools.bench.x_hold import add_server, keep_raw, number
+from tools.bench.x_hold import add_server
 from tools.results import Point, Results, Run
 from tools.servers import NO, YES, Server
 
@@ -120,14 +120,12 @@ def measure(
     one.seconds = round(report.seconds, 3)
     one.requests_per_second = round(report.answered / report.seconds, 3)
     # CPU: of those that were not killed; who is gone cannot be asked.
-    one.cpu_user = round(cost.cpu_user, 6)
-    one.cpu_system = round(cost.cpu_system, 6)
-    one.peak_memory = cost.peak_memory or None
-    one.threads = cost.threads or None
+    take_cost(one, cost)
     one.extra = figures(report)
     one.error = faults[0] if faults else None
     shown = dataclasses.asdict(report) | {"faults": faults}
-    keep_raw(folder, process.server, one.command, json.dumps(shown, indent=1))
+    text = json.dumps(shown, indent=1)
+    keep_raw(folder, process.server.name, one.command, text)
     return one, faults
 
 

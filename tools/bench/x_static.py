@@ -28,8 +28,16 @@ from rich.table import Table
 from tools.bench import server as servers
 from tools.bench import wrk
 from tools.bench.cost import Meter
+from tools.bench.keep import (
+    add,
+    any_fault,
+    formatted,
+    keep_raw,
+    number,
+    take_cost,
+    take_report,
+)
 from tools.bench.run import run_load, summary
-from tools.bench.x_hold import number
 from tools.results import Point, Results, Run
 from tools.servers import ROOT, by_name
 
@@ -165,19 +173,10 @@ def run(
                 )
                 one = measure(case, site, load, folder)
                 console.print(f"  {escape(summary(one))}", soft_wrap=True)
-                _keep(results, point, one)
+                add(results, point, one)
                 results.save(folder)
     show(results, console)
     return 1 if any(p.status == "failed" for p in points.values()) else 0
-
-
-def _keep(results: Results, point: Point, one: Run) -> None:
-    if not point.runs:
-        results.points.append(point)
-    point.runs.append(one)
-    failed = all(run.error is not None for run in point.runs)
-    point.status = "failed" if failed else "ok"
-    point.reason = one.error or "" if failed else ""
 
 
 def page() -> bytes:
@@ -357,12 +356,9 @@ def measure(case: Case, site: Path, load: wrk.Load, folder: Path) -> Run:
                 words, load.seconds + GRACE_SECONDS, meter.sample
             )
             cost = meter.read()
-            keep_raw(folder, case, one.command, text)
+            keep_raw(folder, raw_name(case), one.command, text)
             fill(one, text, late)
-            one.cpu_user = round(cost.cpu_user, 6)
-            one.cpu_system = round(cost.cpu_system, 6)
-            one.peak_memory = cost.peak_memory or None
-            one.threads = cost.threads or None
+            take_cost(one, cost)
             if process.died() is not None:
                 one.error = f"the server died: {process.last_words()}"
     except servers.ServerError as error:
@@ -400,20 +396,11 @@ def fill(one: Run, text: str, late: bool) -> None:
     except wrk.WrkError as error:
         one.error = str(error)
         return
-    one.requests = report.requests
-    one.failed = report.failed
-    one.non_2xx = report.non_2xx
-    one.seconds = report.seconds
-    one.requests_per_second = report.per_second
-    one.latency_ms = report.latency_ms
-    one.response_bytes = report.response_bytes
+    take_report(one, report)
     one.body_bytes = PAGE_BYTES
-    if not report.requests:
-        one.error = f"no request was answered ({report.failed} failed)"
-    elif report.non_2xx:
-        one.error = f"{report.non_2xx} answers were errors (not 2xx)"
-    elif late or not report.finished:
-        one.error = "wrk was interrupted: it did not end by itself"
+    one.error = any_fault(
+        report, late, "wrk was interrupted: it did not end by itself"
+    )
 
 
 def shown(text: str, site: Path) -> str:
@@ -426,16 +413,9 @@ def shown(text: str, site: Path) -> str:
     return servers.scrub(text)
 
 
-def keep_raw(folder: Path, case: Case, command: str, text: str) -> None:
-    """Append an output, under its commands, to the case's file."""
-    raw = folder / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"$ {line}\n" for line in command.splitlines())
-    words = f"{case.name} {case.variant}".replace(",", "").split()
-    with (raw / f"{'-'.join(words)}.txt").open(
-        "a", encoding="utf-8"
-    ) as file:
-        file.write(f"{lines}{servers.scrub(text).rstrip()}\n\n")
+def raw_name(case: Case) -> str:
+    """What the file of a case's raw outputs is called."""
+    return "-".join(f"{case.name} {case.variant}".replace(",", "").split())
 
 
 # The table ----------------------------------------------------------------
@@ -460,10 +440,10 @@ def show(results: Results, console: Console) -> None:
             name,
             f"{point.median('requests_per_second'):,.0f} "
             f"[dim]{low:,.0f}-{high:,.0f}",
-            _format(point.median("mean"), "{:.2f}"),
-            _format(point.median("p99"), "{:.2f}"),
-            _format(point.median("cpu_ms"), "{:.4f}"),
-            _format(point.median("peak_memory"), "{:.1f}", MEGABYTE),
+            formatted(point.median("mean"), "{:.2f}"),
+            formatted(point.median("p99"), "{:.2f}"),
+            formatted(point.median("cpu_ms"), "{:.4f}"),
+            formatted(point.median("peak_memory"), "{:.1f}", MEGABYTE),
             str(sum(run.failed for run in point.runs)),
         )
     console.print(table)
@@ -474,7 +454,3 @@ def show(results: Results, console: Console) -> None:
                 f"{point.status}: {point.server} {point.variant}: "
                 f"{escape(point.reason)}", soft_wrap=True,
             )
-
-
-def _format(value: float | None, how: str, unit: float = 1.0) -> str:
-    return "" if value is None else how.format(value / unit)

@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -27,6 +26,14 @@ from rich.table import Table
 from tools.bench import server as servers
 from tools.bench.ab import MANY, AbError, Load, parse
 from tools.bench.cost import Meter
+from tools.bench.keep import (
+    add,
+    formatted,
+    keep_raw,
+    take_cost,
+    take_report,
+    whole,
+)
 from tools.bench.run import PROGRAMS, SHOWN, fault, run_load, summary
 from tools.results import Point, Results, Run
 from tools.servers import Server, by_name
@@ -138,7 +145,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
-        "--steps", type=_number(1, 10**9), default=STEPS, metavar="N",
+        "--steps", type=whole(1, 10**9), default=STEPS, metavar="N",
         help="loop steps each request computes, the same on every "
         f"interpreter (default: {STEPS})",
     )
@@ -148,24 +155,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"{1000 * STEPS_SECONDS:g} ms there",
     )
     parser.add_argument(
-        "--seconds", type=_number(1, 600), default=SECONDS, metavar="N",
+        "--seconds", type=whole(1, 600), default=SECONDS, metavar="N",
         help=f"how long one run takes (default: {SECONDS})",
     )
     parser.add_argument(
-        "--clients", type=_number(1, 1000), default=CLIENTS, metavar="N",
+        "--clients", type=whole(1, 1000), default=CLIENTS, metavar="N",
         help=f"clients at a time (default: {CLIENTS})",
     )
-
-
-def _number(low: int, high: int) -> Callable[[str], int]:
-    def check(text: str) -> int:
-        if not (text.isdecimal() and low <= int(text) <= high):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from {low} to {high}"
-            )
-        return int(text)
-
-    return check
 
 
 def run(
@@ -209,7 +205,7 @@ def run(
             if gil is not None:
                 one.extra["gil"] = gil
             console.print(f"  {escape(summary(one))}", soft_wrap=True)
-            _keep(results, point, one)
+            add(results, point, one)
             results.save(folder)
     show(results, console)
     bad = any(point.status == "failed" for point in results.points)
@@ -221,15 +217,6 @@ def _point(case: Case, clients: int, steps: int) -> Point:
         case.server.name, SUITE, clients, 0.0, compute=steps,
         variant=case.variant,
     )
-
-
-def _keep(results: Results, point: Point, one: Run) -> None:
-    if not point.runs:
-        results.points.append(point)
-    point.runs.append(one)
-    failed = all(run.error is not None for run in point.runs)
-    point.status = "failed" if failed else "ok"
-    point.reason = one.error or "" if failed else ""
 
 
 # Interpreters -------------------------------------------------------------
@@ -393,12 +380,9 @@ def measure(
             patience = (load.seconds or 0) + GRACE_SECONDS
             text, late = run_load(words, patience, meter.sample)
             cost = meter.read()
-            keep_raw(folder, case, one.command, text)
+            keep_raw(folder, raw_name(case), one.command, text)
             fill(one, text, late)
-            one.cpu_user = round(cost.cpu_user, 6)
-            one.cpu_system = round(cost.cpu_system, 6)
-            one.peak_memory = cost.peak_memory or None
-            one.threads = cost.threads or None
+            take_cost(one, cost)
             if process.died() is not None:
                 one.error = f"the server died: {process.last_words()}"
     except servers.ServerError as error:
@@ -419,27 +403,14 @@ def fill(one: Run, text: str, late: bool) -> None:
     except AbError as error:
         one.requests, one.error = error.requests, str(error)
         return
-    one.requests = report.requests
-    one.failed = report.failed
-    one.non_2xx = report.non_2xx
-    one.seconds = report.seconds
-    one.requests_per_second = report.per_second
-    one.latency_ms = report.latency_ms
-    one.body_bytes = report.body_bytes
-    one.response_bytes = report.response_bytes
+    take_report(one, report)
     one.error = fault(report, late)
 
 
-def keep_raw(folder: Path, case: Case, command: str, text: str) -> None:
-    """Append an output, under its commands, to the case's file."""
-    raw = folder / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"$ {line}\n" for line in command.splitlines())
+def raw_name(case: Case) -> str:
+    """What the file of a case's raw outputs is called."""
     name = case.variant.replace(", ", "-").replace(" ", "-")
-    with (raw / f"{case.server.name}-{name}.txt").open(
-        "a", encoding="utf-8"
-    ) as file:
-        file.write(f"{lines}{servers.scrub(text).rstrip()}\n\n")
+    return f"{case.server.name}-{name}"
 
 
 # The table ----------------------------------------------------------------
@@ -465,10 +436,10 @@ def show(results: Results, console: Console) -> None:
             "" if gil is None else "yes" if gil else "no",
             f"{point.median('requests_per_second'):,.0f} "
             f"[dim]{low:,.0f}-{high:,.0f}",
-            _format(gain(point, points), "{:.2f}"),
-            _format(point.median("cpu_ms"), "{:.3f}"),
-            _format(point.median("cores"), "{:.2f}"),
-            _format(point.median("peak_memory"), "{:.1f}", MEGABYTE),
+            formatted(gain(point, points), "{:.2f}"),
+            formatted(point.median("cpu_ms"), "{:.3f}"),
+            formatted(point.median("cores"), "{:.2f}"),
+            formatted(point.median("peak_memory"), "{:.1f}", MEGABYTE),
         )
     console.print(table)
     console.print(
@@ -498,7 +469,3 @@ def gain(point: Point, points: list[Point]) -> float | None:
             after = point.median("requests_per_second")
             return after / before if before and after else None
     return None
-
-
-def _format(value: float | None, how: str, unit: float = 1.0) -> str:
-    return "" if value is None else how.format(value / unit)
