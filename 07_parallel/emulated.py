@@ -18,14 +18,15 @@ becomes of them is told by `wait`, a batch at a time:
                          the next wait, and fd is not closed
     sleep(fd, seconds)   SLEPT     result: 0
     shutdown(fd)         nothing: our side is ended
-    pause(fd)            nothing: a receive ends with ECANCELED
+    pause(fd)            nothing: a stream ends with ECANCELED
     cancel(fd)           nothing: what is under way ends with ECANCELED
     close(fd)            nothing: only when nothing is under way
 
 A completion is (kind, fd, result, data, again). A result below zero is
-an error number with a minus sign, as the kernel gives it. `again` says
-that the operation is still under way and will complete again: accept
-does so until an error, receive if it is a stream.
+an error number with a minus sign, as the kernel gives it; a receive
+with ECANCELED has to be asked for again. `again` says that the
+operation is still under way and will complete again: accept does so
+until an error, receive if it is a stream.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ import time
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-
 
 # What has become of an operation: kind, fd, result, data, again.
 Completion = tuple[int, int, int, bytes, bool]
@@ -119,7 +119,7 @@ class Engine:
             pass
 
     def pause(self, fd: int) -> None:
-        """End a receive; what else is under way goes on."""
+        """End a stream; what else is under way goes on."""
         if fd in self.receiving:
             del self.receiving[fd]
             self.complete(RECEIVED, fd, -errno.ECANCELED)

@@ -1,9 +1,10 @@
 """Files for --directory: which one a request means, and how much of it.
 
-Nothing here waits or sends: it turns a request into the answer's head
-and a part of a file. The file is mapped into memory and not read: the
-engines give its pages to the kernel, which has them already, so not
-one byte of it is copied into our own memory.
+Nothing here sends: it turns a request into the answer's head and a part
+of a file. The file is mapped into memory and not read: the engines give
+its pages to the kernel, which mostly has them already, so not one byte
+of it is copied into our own memory. What is not in its cache the kernel
+reads from the disk, and meanwhile this worker waits.
 
 Sources: RFC 9110, sections 13 (conditions) and 14 (ranges), and RFC
 3986 for what a target may look like.
@@ -11,11 +12,13 @@ Sources: RFC 9110, sections 13 (conditions) and 14 (ranges), and RFC
 
 from __future__ import annotations
 
+import errno
 import functools
 import mmap
 import os
 import re
 import stat
+import sys
 import time
 import urllib.parse
 from email.utils import formatdate, mktime_tz, parsedate_tz
@@ -23,6 +26,11 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 OPEN_FILES = 128  # kept open and mapped by each worker
+NORESERVE = 0x4000 if sys.platform == "linux" else 0  # for mmap
+NOT_FOUND = (
+    errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM,
+    errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO,
+)  # fmt: skip
 PART = 256 * 1024  # bytes of a file to send at a time
 
 TYPES = {
@@ -56,7 +64,7 @@ TARGET = re.compile(r"(?:https?://[^/?#]+)?([^?#]*)(\?[^#]*)?", re.I)
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 ASKED = re.compile(
     rb"^(if-match|if-unmodified-since|if-none-match|if-modified-since"
-    rb"|if-range|range):[ \t]*(.*?)[ \t]*\r$",
+    rb"|if-range|range):(.*)\r$",
     re.IGNORECASE | re.MULTILINE,
 )
 RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII | re.IGNORECASE)
@@ -74,17 +82,19 @@ class File:
         try:
             found = os.fstat(descriptor)
             if stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(path)
+                raise IsADirectoryError(errno.EISDIR, path)
             if not stat.S_ISREG(found.st_mode):
-                raise FileNotFoundError(path)
+                raise FileNotFoundError(errno.ENOENT, path)
             self.size = found.st_size
             self.memory = None
             if self.size:  # an empty file cannot be mapped
-                # ACCESS_COPY because ctypes asks for memory that may
-                # be written; nobody writes, so nothing is copied.
+                # Private and writable because ctypes asks for memory
+                # that may be written; nobody writes, so nothing is
+                # copied, and no memory has to be set aside for that.
                 self.memory = mmap.mmap(
-                    descriptor, self.size, access=mmap.ACCESS_COPY
-                )
+                    descriptor, self.size, mmap.MAP_PRIVATE | NORESERVE,
+                    mmap.PROT_READ | mmap.PROT_WRITE,
+                )  # fmt: skip
         finally:
             os.close(descriptor)
         self.version = version_of(found)
@@ -149,8 +159,10 @@ class Files:
             return respond(self.file(path), asked)
         except IsADirectoryError:
             return failure(asked, 301, f"Location: {slash}\r\n")
-        except (OSError, ValueError):  # there is none for you
+        except ValueError:  # no path at all
             return 404
+        except OSError as error:  # there is none for you; or not now
+            return 404 if error.errno in NOT_FOUND else 503
 
     def find_place(self, target: bytes) -> tuple[str, str]:
         """Where a target leads to, and the target with a slash more.
@@ -188,7 +200,7 @@ class Files:
             # Follow all symbolic links, then look where we are.
             real = os.path.realpath(path, strict=True)
             if not real.startswith(os.path.join(self.root, "")):
-                raise FileNotFoundError(path)
+                raise FileNotFoundError(errno.ENOENT, path)
             found = File(real)
         self.open[path] = found  # the last one: it was used last
         if len(self.open) > OPEN_FILES:
@@ -209,7 +221,7 @@ def respond(file: File, asked: Asked) -> Transfer:
         fields: dict[bytes, str] = {}
         for name, value in asked.fields:  # repeated: one list
             before = fields.get(name.lower())
-            text = value.decode("latin-1")
+            text = value.strip(b" \t").decode("latin-1")
             text = text if before is None else f"{before}, {text}"
             fields[name.lower()] = text
         status = precondition(file, fields)
@@ -219,7 +231,10 @@ def respond(file: File, asked: Asked) -> Transfer:
         extra = f"Content-Range: bytes */{file.size}\r\n"
         return failure(asked, status, extra if status == 416 else "")
     now = int(time.time())
-    head = file_head(file, status, start, size, asked.connection, now)
+    head = file_head(
+        file.etag, file.modified, file.type, file.size, status, start,
+        size, asked.connection, now,
+    )  # fmt: skip
     if asked.method == b"HEAD" or status == 304:
         size = 0
     return Transfer(head, file, start, size)
@@ -271,7 +286,7 @@ def part(file: File, fields: dict[bytes, str]) -> tuple[int, int, int]:
     if match is None or not any(match.groups()):
         return whole
     only_if = fields.get(b"if-range")
-    if only_if not in (None, file.etag, date_of(file)):
+    if only_if not in (None, file.etag, date_of(file.modified)):
         return whole
     if not match[1]:  # the last so many bytes
         size = min(number(match[2]), file.size)
@@ -293,30 +308,30 @@ def number(digits: str) -> int:
     return int(digits or "0") if len(digits) < 19 else 10**18
 
 
-def date_of(file: File) -> str:
+def date_of(modified: int) -> str:
     """When the file was last changed, as an HTTP date, not later
     than now (RFC 9110, section 8.8.2.1)."""
-    return formatdate(min(file.modified, time.time()), usegmt=True)
+    return formatdate(min(modified, time.time()), usegmt=True)
 
 
 @functools.lru_cache(maxsize=256)
 def file_head(
-    file: File, status: int, start: int, size: int, connection: str,
-    now: int,
+    etag: str, modified: int, kind: str, whole: int, status: int,
+    start: int, size: int, connection: str, now: int,
 ) -> bytes:  # fmt: skip
     """The head for (a part of) a file, for all requests of a second."""
     lines = [
         *first_lines(status, now),
-        f"ETag: {file.etag}",
-        f"Last-Modified: {date_of(file)}",
+        f"ETag: {etag}",
+        f"Last-Modified: {date_of(modified)}",
         "Accept-Ranges: bytes",
     ]
     if status != 304:
-        lines.append(f"Content-Type: {file.type}")
+        lines.append(f"Content-Type: {kind}")
         lines.append(f"Content-Length: {size}")
     if status == 206:
         last = start + size - 1
-        lines.append(f"Content-Range: bytes {start}-{last}/{file.size}")
+        lines.append(f"Content-Range: bytes {start}-{last}/{whole}")
     return finish(lines, connection)
 
 

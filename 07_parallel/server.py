@@ -121,6 +121,7 @@ class Worker:
         self.leave_until = math.inf
         self.batch = 0  # how many batches of completions there were
         self.now = time.monotonic()  # when the last one was taken
+        self.looked = self.now  # when we last looked around
 
     def run(self) -> None:
         """Serve until the parent says stop and nobody is left."""
@@ -134,14 +135,17 @@ class Worker:
             self.now = time.monotonic()
             self.batch += 1
             self.settle()
+            tick = False
             for kind, fd, result, data, again in batch:
                 connection = connections.get(fd)
                 if connection is None:
                     if kind == ACCEPTED:
                         self.accepting = again
                         self.accepted(result)
+                    elif fd == CLOCK:
+                        tick = True
                     else:
-                        self.look_after(fd, data)
+                        self.told(result, data)
                     continue
                 if not again:
                     connection.under_way -= 1
@@ -154,6 +158,9 @@ class Worker:
                     self.sent(connection, result)
                 else:
                     self.worked(connection)
+            if tick:  # not before all that has come is looked at
+                engine.sleep(CLOCK, TICK)
+                self.look_around()
             if self.now > self.leave_until:
                 break
 
@@ -161,7 +168,7 @@ class Worker:
         """What was sent at once in the last batch: did that work?"""
         for fd, result in self.engine.failed:
             self.not_sent(self.connections[fd], result)
-        for fd in self.parting:  # sent, and closed by the engine
+        for fd in self.parting:  # sent; the engine closes it
             del self.connections[fd]
         self.parting.clear()
         again, self.again = self.again, []
@@ -169,18 +176,15 @@ class Worker:
             if connection.state is READING:
                 self.next_request(connection)
 
-    def look_after(self, fd: int, data: bytes) -> None:
-        """The clock has ticked, or our parent has said something."""
-        if fd == CLOCK:
-            self.engine.sleep(CLOCK, TICK)
-            self.look_around()
-        elif data == STOP:
+    def told(self, result: int, data: bytes) -> None:
+        """Our parent has said something; without a word it has died."""
+        if data == STOP:
             self.leaving = True
             self.leave_until = self.now + GRACE_SECONDS - TICK
             self.engine.cancel(self.listener)
-            self.engine.receive(self.parent.fileno())
-        elif fd == self.parent.fileno():  # without a word: it has died
+        elif result != -errno.ECANCELED:
             os._exit(1)
+        self.engine.receive(self.parent.fileno())
 
     def accept_more(self) -> None:
         """Begin to accept, or begin again."""
@@ -219,10 +223,10 @@ class Worker:
         if connection.state is READING:
             if connection.batch == self.batch:
                 # Its answer may not be sent yet: one at a time.
-                connection.waiting += (data,)
+                self.put_by(connection, data)
                 self.again.append(connection)
                 return
-            if not connection.received:  # the head begins
+            if data and not connection.received:  # the head begins
                 connection.deadline = self.now + HEAD_SECONDS
             connection.received += data
             self.next_request(connection)
@@ -232,9 +236,13 @@ class Worker:
             else:
                 self.receive(connection)
         elif data:
-            connection.waiting += (data,)
-            if len(connection.waiting) == MANY_PIECES:
-                self.engine.pause(connection.fd)
+            self.put_by(connection, data)
+
+    def put_by(self, connection: Connection, data: bytes) -> None:
+        """Keep what came for later, and not more than enough of it."""
+        connection.waiting += (data,)
+        if len(connection.waiting) == MANY_PIECES:
+            self.engine.pause(connection.fd)
 
     def next_request(self, connection: Connection) -> None:
         """Begin to answer the next request if all of it is here."""
@@ -253,6 +261,8 @@ class Worker:
             # Not all at once: what is long takes long to cut up.
             pieces = connection.waiting[:MANY_PIECES]
             connection.waiting = connection.waiting[MANY_PIECES:]
+            if not connection.received:
+                connection.deadline = self.now + HEAD_SECONDS
             connection.received += b"".join(pieces)
             self.next_request(connection)
         elif connection.ended:
@@ -449,13 +459,24 @@ class Worker:
         """Twice a second: is anybody too slow? Accept again?"""
         if not self.accepting and not self.leaving:
             self.accept_more()
+        # If we are late ourselves, what the clients have sent meanwhile
+        # may not have reached us: nobody is too slow this time.
+        late = self.now - self.looked > 3 * TICK
+        self.looked = self.now
         for connection in list(self.connections.values()):
-            if connection.state in (WORKING, CLOSING):
+            if connection.state is CLOSING:
+                self.engine.cancel(
+                    connection.fd
+                )  # once more, to be sure
+            if (
+                connection.state in (WORKING, CLOSING)
+                or connection.batch == self.batch  # answered just now
+            ):
                 continue
             reading = connection.state is READING
-            if reading and self.leaving:
+            if reading and self.leaving and not connection.waiting:
                 self.close(connection)
-            elif connection.deadline <= self.now:
+            elif connection.deadline <= self.now and not late:
                 if reading and connection.received:
                     error = BadRequest(408, "too slow")
                     self.answer(connection, refuse(error), last=True)
@@ -482,7 +503,7 @@ def serve(listener: socket.socket, options: Namespace) -> None:
     if options.worker_kind == "auto":
         options.worker_kind = best_kind()
     try:
-        listeners.extend(open_listeners(listener, options.workers))
+        listeners.extend(open_listeners(listener, options))
     except OSError as error:
         sys.exit(f"cannot listen: {error.strerror}")
     for each in listeners:
@@ -514,7 +535,7 @@ def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
 
 
 def open_listeners(
-    listener: socket.socket, number: int
+    listener: socket.socket, options: Namespace
 ) -> list[socket.socket]:
     """As many listening sockets on one port as there are workers.
 
@@ -523,6 +544,7 @@ def open_listeners(
     They belong to the parent: while a dead worker is replaced, its
     clients wait in the queue and are not lost.
     """
+    number = options.workers
     if sys.platform != "linux":
         return [listener] * number
     found = [listener]
@@ -541,6 +563,10 @@ def open_listeners(
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
         # Each accepted socket inherits this: send without delay.
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if options.directory:
+            # And this: room for one part of a file, not for megabytes,
+            # so that we hear of a slow reader's progress.
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PART)
     return found
 
 

@@ -67,7 +67,7 @@ BUFFERS = 1024  # in the pool for what is received; a power of two
 BUFFER_SIZE = 2048  # bytes; a longer piece takes several
 POOL = 0  # the number of our pool of buffers
 
-# System calls have these numbers on every processor.
+# System calls have these numbers on nearly every processor.
 SETUP, ENTER, REGISTER = 425, 426, 427
 
 # Operations, as in enum io_uring_op.
@@ -82,12 +82,15 @@ QUIET = 1 << 6  # no completion if it succeeds
 MULTISHOT_ACCEPT, MULTISHOT_RECV = 1 << 0, 1 << 1
 CANCEL_ALL, CANCEL_FD = 1 << 0, 1 << 1
 
-# Flags of a send: no SIGPIPE, and fail if that is not possible at once
+# Flags of a send, in Linux's numbers, so that this file can be read by
+# every Python: no SIGPIPE, and fail if that is not possible at once
 # (SOME: if nothing is, ALL: if not all is). LAST: more is to come, the
 # end of the connection, so let them share a segment.
-SOME = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-ALL = int(SOME | socket.MSG_WAITALL)
-LAST = int(ALL | socket.MSG_MORE)
+MSG_DONTWAIT, MSG_WAITALL = 0x40, 0x100
+MSG_NOSIGNAL, MSG_MORE = 0x4000, 0x8000
+SOME = MSG_NOSIGNAL | MSG_DONTWAIT
+ALL = SOME | MSG_WAITALL
+LAST = ALL | MSG_MORE
 
 # Flags of a completion.
 HAS_BUFFER, MORE = 1 << 0, 1 << 1
@@ -466,8 +469,12 @@ class Engine:
             elif kind == NOT_SENT:
                 self.failed.append((fd, result))
             elif kind in (RECEIVED, STREAMED):
-                if not self.has_to_ask_again(fd, kind, result):
-                    done.append((RECEIVED, fd, result, b"", False))
+                if result == -errno.ENOBUFS:  # the pool was empty
+                    result = -errno.ECANCELED
+                elif result == -errno.EINVAL and kind == STREAMED:
+                    self.can_stream = False  # before Linux 6.0
+                    result = -errno.ECANCELED
+                done.append((RECEIVED, fd, result, b"", False))
             elif kind == SLEPT:
                 # The kernel calls it an error, ETIME, that it is time.
                 done.append((SLEPT, fd, 0, b"", False))
@@ -488,17 +495,6 @@ class Engine:
             # The client has ended its side: that ends every poll, with
             # and without room. So look again a little later.
             self.set_timer(fd, WRITABLE, RETRY_SECONDS)
-        else:
-            return False
-        return True
-
-    def has_to_ask_again(self, fd: int, kind: int, result: int) -> bool:
-        """Has a receive ended only because the kernel could not?"""
-        if result == -errno.ENOBUFS:  # the pool was empty: not now
-            self.receive(fd, stream=kind == STREAMED)
-        elif result == -errno.EINVAL and kind == STREAMED:
-            self.can_stream = False  # before Linux 6.0
-            self.receive(fd)
         else:
             return False
         return True

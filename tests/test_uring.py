@@ -629,3 +629,26 @@ print(ring.take()[0][1], len(os.listdir("/proc/self/task")))
         timeout=20, check=True,
     )
     assert done.stdout.split() == ["1000" if what == "splice" else "0", "2"]
+
+
+def test_where_linux_has_more_names() -> None:
+    # macOS has no MSG_NOSIGNAL, MSG_MORE and SOCK_CLOEXEC: importing must
+    # work all the same, and say that there is no io_uring.
+    script = f"""
+import select, socket, sys
+for name in ("MSG_NOSIGNAL", "MSG_MORE", "SOCK_CLOEXEC", "TCP_DEFER_ACCEPT"):
+    if hasattr(socket, name):
+        delattr(socket, name)
+sys.platform = "darwin"
+sys.path.insert(0, {str(ROOT / "07_parallel")!r})
+import server
+print(server.choose_engine("auto").name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        timeout=20, check=True,
+    )
+    assert done.stdout == "emulated\n"
+    assert done.stderr == (
+        "io_uring is a part of 64-bit Linux: the emulated engine serves\n"
+    )

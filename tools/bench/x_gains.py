@@ -101,7 +101,7 @@ IDEAS = (
     ),
     Idea(
         "the end in a segment of its own",
-        (("uring.py", "LAST = int(ALL | socket.MSG_MORE)", "LAST = ALL"),),
+        (("uring.py", "LAST = ALL | MSG_MORE", "LAST = ALL"),),
         suites=(NEW,),
     ),
     Idea(
