@@ -1,0 +1,175 @@
+"""The worker of 07 with an engine that says what we want it to say.
+
+Orders of completions that real clients bring about once in a long while.
+"""
+
+import errno
+import importlib.util
+import socket
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tools.servers import ROOT
+
+FOLDER = ROOT / "07_parallel"
+ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
+CLOCK = -1
+FD = 500  # of the client
+LAST = b"GET / HTTP/1.0\r\n\r\n"
+KEPT = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+Completion = tuple[int, int, int, bytes, bool]
+
+
+class Done(Exception):
+    """The script is at its end."""
+
+
+class Script:
+    """An engine that plays batches and notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Completion]] = []
+        self.failures: list[list[tuple[int, int]]] = []
+        self.failed: list[tuple[int, int]] = []
+        self.asked: list[tuple[Any, ...]] = []
+
+    def wait(self, block: bool = True) -> list[Completion]:
+        if not self.batches:
+            raise Done
+        self.failed = self.failures.pop(0) if self.failures else []
+        return self.batches.pop(0)
+
+    def __getattr__(self, name: str) -> Any:
+        def note(*arguments: Any) -> None:
+            self.asked.append((name, *arguments))
+
+        return note
+
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        """The calls of that name for our client."""
+        return [call for call in self.asked if call[:2] == (name, FD)]
+
+
+@pytest.fixture(scope="module")
+def step() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(FOLDER))
+    spec = importlib.util.spec_from_file_location(
+        "step_07_server", FOLDER / "server.py"
+    )
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(FOLDER))
+
+
+class Play:
+    """Plays batches to a worker."""
+
+    def __init__(self, step: ModuleType, delay: float) -> None:
+        self.script = Script()
+        self.ours, self.theirs = socket.socketpair()
+        self.listener = socket.socket()
+        options = Namespace(
+            engine=lambda: self.script, delay=delay, compute=0,
+            directory=None,
+        )
+        self.worker = step.Worker(self.listener, self.theirs, options)
+        first = (ACCEPTED, self.listener.fileno(), FD, b"", True)
+        self.batches: list[list[Completion]] = [[first]]
+
+    def run(self) -> None:
+        self.script.batches = self.batches
+        with pytest.raises(Done):
+            self.worker.run()
+        for each in (self.ours, self.theirs, self.listener):
+            each.close()
+
+
+def came(data: bytes, again: bool = False) -> Completion:
+    return (RECEIVED, FD, len(data), data, again)
+
+
+SLEPT_NOW = (SLEPT, FD, 0, b"", False)
+TICK = (SLEPT, CLOCK, 0, b"", False)
+
+
+def test_a_last_answer_and_the_clock_in_one_batch(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The delay was as long as our patience: the answer is under way, so
+    # nobody is too slow, and the connection is closed once.
+    monkeypatch.setattr(step, "HEAD_SECONDS", 0.0)
+    play = Play(step, delay=10)
+    play.batches += [[came(LAST)], [SLEPT_NOW, TICK], [TICK]]
+    play.run()
+    assert [call[3] for call in play.script.of("send_now")] == [True]
+    assert not play.script.of("close") and not play.worker.connections
+
+
+def test_a_last_answer_that_did_not_go(step: ModuleType) -> None:
+    play = Play(step, delay=0)
+    play.batches += [[came(LAST)], [TICK], [(SENT, FD, 400, b"", False)]]
+    play.script.failures = [[], [], [(FD, 100)]]
+    play.run()
+    ((_, _, whole, _),) = play.script.of("send_now")
+    assert play.script.of("send")[0][2] == whole[100:]
+
+
+def test_a_flood_behind_an_answer_is_paused(step: ModuleType) -> None:
+    play = Play(step, delay=0)
+    play.batches += [
+        [came(KEPT)],
+        [came(KEPT, True), *[came(KEPT * 9, True)] * 40],
+    ]
+    play.run()
+    assert play.script.of("pause"), "it may send without end"
+
+
+def test_pieces_are_answered_in_order(step: ModuleType) -> None:
+    play = Play(step, delay=0)
+    missing = KEPT.replace(b"/ ", b"/missing ")
+    play.batches += [
+        [came(KEPT)],
+        [came(KEPT, True), came(missing[:7], True), came(missing[7:], True)],
+        [], [],
+    ]
+    play.run()
+    answers = [call[2] for call in play.script.of("send_now")]
+    assert [answer.split()[1] for answer in answers] == [
+        b"200", b"200", b"404",
+    ]
+
+
+def test_who_is_late_itself_loses_no_patience(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A batch took longer than our patience; what clients sent meanwhile
+    # may come with the next.
+    monkeypatch.setattr(step, "IDLE_SECONDS", 0.0)
+    play = Play(step, delay=0)
+    times = iter([0.0, 0.1, 20.0, 20.1, 20.2])
+    clock = Namespace(monotonic=lambda: next(times), time=time.time)
+    monkeypatch.setattr(step, "time", clock)
+    play.worker.now = play.worker.looked = 0.0
+    play.batches += [[came(KEPT)], [TICK], [came(KEPT, True)]]
+    play.run()
+    assert not play.script.of("cancel") and not play.script.of("close")
+    assert len(play.script.of("send_now")) == 2
+
+
+def test_no_buffer_was_free(step: ModuleType) -> None:
+    play = Play(step, delay=0)
+    empty = (RECEIVED, FD, -errno.ECANCELED, b"", False)
+    parent = (RECEIVED, play.theirs.fileno(), -errno.ECANCELED, b"", False)
+    play.batches += [[empty, parent], [came(KEPT)]]
+    play.run()
+    assert len(play.script.of("receive")) == 3  # first, again, a stream
+    assert len(play.script.of("send_now")) == 1
