@@ -111,6 +111,8 @@ FIGURES = {
     "open_seconds": Figure("Time to open them", seconds),
     "answer_seconds": Figure("First to last answer", seconds),
     "user_bytes_per_connection": Figure("Memory per connection", size),
+    "requests_answered": Figure("Answered", count),
+    "workers_killed": Figure("Workers killed", count),
     "speed_up_times": Figure("Against the first", times),
     "load_cores": Figure("Cores of the load generator", cores),
     "load_limit_per_second": Figure("Its limit on one core", rate),
