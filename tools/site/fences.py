@@ -5,16 +5,11 @@ InlineHiliteException: both end the build, with or without --strict.
 """
 
 import itertools
-import re
-from collections.abc import Callable
 from html import escape
 from typing import Any
 
 from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
     InlineHiliteException,
-)
-from pymdownx.superfences import (  # type: ignore[import-untyped]
-    SuperFencesException,
 )
 
 from tools.results import SUITES, Point
@@ -29,28 +24,7 @@ from tools.site import (
 )
 from tools.site import source as pieces
 from tools.site.errors import SiteError
-
-Fence = Callable[..., str]
-Render = Callable[[str, Any], str]
-
-
-def _fence(render: Render) -> Fence:
-    """A fence as superfences calls it, from what makes its HTML."""
-
-    def fence(
-        source: str, language: str, css_class: str,
-        options: dict[str, Any], md: Any, **rest: Any,
-    ) -> str:
-        try:
-            return render(source, md)
-        except Exception as error:  # anything else, superfences swallows
-            why = str(error) if isinstance(error, SiteError) else repr(error)
-            raise SuperFencesException(
-                f"the fence {language!r} cannot be made: {why}\n{source}"
-            ) from error
-
-    fence.__doc__ = render.__doc__
-    return fence
+from tools.site.fence import code, fence, uid
 
 
 def num(source: str, language: str, css_class: str, md: Any) -> str:
@@ -62,25 +36,6 @@ def num(source: str, language: str, css_class: str, md: Any) -> str:
         raise InlineHiliteException(
             f"the number {source!r} cannot be made: {why}"
         ) from error
-
-
-def _uid(md: Any, *words: str) -> str:
-    """An id made from words, the same in every build, once on a page."""
-    parts = re.findall(r"[a-z0-9]+", " ".join(words).lower())
-    stem = "-".join(parts)
-    used = md.__dict__.setdefault("seven_ids", {})
-    used[stem] = used.get(stem, 0) + 1
-    return stem if used[stem] == 1 else f"{stem}-{used[stem]}"
-
-
-def _code(md: Any, text: str, language: str, title: str) -> str:
-    """A highlighted block of code like any other on the page."""
-    blocks = md.preprocessors["fenced_code_block"]
-    html: str = blocks.highlight(
-        src=text, language=language, options={"title": title}, md=md,
-        classes=[], id_value="", attrs={},
-    )
-    return html
 
 
 def _source(text: str, md: Any) -> str:
@@ -108,7 +63,7 @@ def _source(text: str, md: Any) -> str:
     else:
         raise SiteError("idea and whole are yes or not there")
     title = f"{pieces.label(chosen['file'])}, {_lines(found)}"
-    return _code(md, _join(found), "python", title)
+    return code(md, _join(found), "python", title)
 
 
 def _lines(found: list[pieces.Piece]) -> str:
@@ -140,7 +95,7 @@ def _stepdiff(text: str, md: Any) -> str:
     )
     old, new = pieces.label(chosen["from"]), pieces.label(chosen["to"])
     title = f"{old} → {new}: {found.added} lines in, {found.removed} out"
-    return _code(md, found.text, "diff", title)
+    return code(md, found.text, "diff", title)
 
 
 def _caption(own: str, points: list[Point], suite: str) -> str:
@@ -184,9 +139,9 @@ def _bars(text: str, md: Any) -> str:
         rows.append(charts.Bar(server, point, data.own_point(*where)))
     mark = _mark(chosen, [row.server.name for row in rows])
     load = str(rows[0].point.clients)
-    uid = _uid(md, "bars", chosen["suite"], name, mark or "", load)
+    ident = uid(md, "bars", chosen["suite"], name, mark or "", load)
     return charts.bars(
-        uid, chosen["title"], name, rows, mark,
+        ident, chosen["title"], name, rows, mark,
         _caption(
             chosen.get("caption", ""), [row.point for row in rows],
             chosen["suite"],
@@ -213,12 +168,12 @@ def _sweep(text: str, md: Any) -> str:
         theirs = own.suite("sweep", server.name) if own else []
         lines.append(charts.Line(server, points, _ordered(theirs)))
     names = [line.server.name for line in lines]
-    uid = _uid(md, "sweep", *names)
+    ident = uid(md, "sweep", *names)
     caption = _caption(
         chosen.get("caption", ""), [p for ln in lines for p in ln.points],
         "sweep",
     )
-    return charts.sweep(uid, chosen["title"], lines, caption)
+    return charts.sweep(ident, chosen["title"], lines, caption)
 
 
 def _ordered(points: list[Point]) -> list[Point]:
@@ -242,7 +197,7 @@ def _abtable(text: str, md: Any) -> str:
     if "columns" in chosen:
         columns = tuple(c.strip() for c in chosen["columns"].split(","))
     return tables.measured(
-        _uid(md, "measured", chosen["suite"], *names), rows,
+        uid(md, "measured", chosen["suite"], *names), rows,
         _mark(chosen, names), options.yes(chosen, "failed"),
         _caption(
             chosen.get("caption", ""), [point for _, point, _ in rows],
@@ -271,9 +226,9 @@ def _experiment(text: str, md: Any) -> str:
     repeats = max(
         (len(p.runs) for p in experiments.run(name).suite(suite)), default=0
     )
-    uid = _uid(md, "experiment", name, suite, chosen["figures"])
+    ident = uid(md, "experiment", name, suite, chosen["figures"])
     return (
-        f'<figure class="seven-measured" id="{uid}" data-search-exclude>'
+        f'<figure class="seven-measured" id="{ident}" data-search-exclude>'
         f"{experiments.show(name, suite, clients, shown)}<figcaption>"
         f"{experiments.caption(name, chosen.get('caption', ''), repeats)}"
         "</figcaption></figure>"
@@ -327,12 +282,12 @@ def first_output(everything: str, command: str) -> str:
     return header + output.rstrip()
 
 
-source = _fence(_source)
-stepdiff = _fence(_stepdiff)
-bars = _fence(_bars)
-sweep = _fence(_sweep)
-abtable = _fence(_abtable)
-experiment = _fence(_experiment)
-machine = _fence(_machine)
-lessons = _fence(_lessons)
-raw = _fence(_raw)
+source = fence(_source)
+stepdiff = fence(_stepdiff)
+bars = fence(_bars)
+sweep = fence(_sweep)
+abtable = fence(_abtable)
+experiment = fence(_experiment)
+machine = fence(_machine)
+lessons = fence(_lessons)
+raw = fence(_raw)

@@ -1,0 +1,221 @@
+"""The format of recordings: written by tools.bench, read by tools.site.
+
+A recording is one small load (20 clients, one request each, all at the
+same moment) replayed against one unchanged server: what the clients saw
+and what the server's threads did, on one clock. One file a server,
+``NAME.json``, under `MOST_BYTES`. `REFERENCE` holds the committed ones;
+the reader's own are in `OWN` and take their place on the site.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools import results
+from tools.results import Machine, ResultsError
+
+SCHEMA = 1
+REFERENCE = results.DATA / "recordings"
+OWN = results.OWN / "recordings"
+MOST_BYTES = 20_000
+CLIENTS = 20
+
+# What a thread of the server can be doing, and the letter in the file.
+KINDS = {
+    "accept": "a",  # takes a connection out of the accept queue
+    "read": "r",  # receives bytes of a request
+    "wait": "w",  # sleeps in the kernel
+    "work": "k",  # runs Python between two system calls
+    "write": "s",  # sends bytes of an answer
+}
+NOBODY = -1  # a span that belongs to no single client
+
+
+@dataclass(frozen=True)
+class Span:
+    """One thing a thread does. Times in µs since the recording began.
+
+    client: its place in `Recording.clients`, or NOBODY: a selector that
+    waits for all of them, an accept that waits for whoever comes.
+    """
+
+    kind: str
+    begin: int
+    end: int
+    client: int = NOBODY
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One thread of the server, its spans in order and without overlap.
+
+    worker: the process it belongs to, counted from 0.
+    """
+
+    name: str
+    worker: int
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class Client:
+    """One client and its request. Times in µs since the recording began.
+
+    What the client saw: begun (it called connect), connected, sent (the
+    request left), first_byte, done (the connection is closed). What the
+    server did: accepted, read (the request was complete), answered (it
+    began to send). lane: the place in `Recording.lanes` of the thread
+    that waited for this request, or that answered it where no thread
+    waits for a single one.
+    """
+
+    begun: int
+    connected: int
+    sent: int
+    first_byte: int
+    done: int
+    accepted: int
+    read: int
+    answered: int
+    lane: int
+
+
+@dataclass
+class Recording:
+    """A load replayed against one server."""
+
+    server: str
+    command: str  # the server's, as typed
+    started: str  # ISO 8601 with offset
+    commit: str  # "" outside git; ends in "+" if files were changed
+    machine: Machine
+    tools: dict[str, str]  # name -> version
+    delay: float  # seconds each request waits
+    clients: list[Client]
+    lanes: list[Lane]
+    calls: list[tuple[int, int]]  # (µs, system calls made until then)
+    calls_by_name: dict[str, int]
+    note: str = ""  # what a reader must know about how it was seen
+    repeats: int = 1  # this one is the median of so many by its length
+    schema: int = SCHEMA
+    extra: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """From the first client's begin to the last one's end, µs."""
+        return max(client.done for client in self.clients)
+
+    @property
+    def peak(self) -> int:
+        """The most requests in service at the same moment.
+
+        In service: read and not yet answered, be it in a thread, in a
+        queue, or parked in an event loop.
+        """
+        return most_at_once((c.read, c.answered) for c in self.clients)
+
+    @property
+    def busy(self) -> int:
+        """The most threads that waited or worked for a request at once."""
+        times = (
+            (span.begin, span.end)
+            for lane in self.lanes
+            for span in lane.spans
+            if span.client != NOBODY and span.kind == "wait"
+        )
+        return most_at_once(times)
+
+    def save(self, folder: Path) -> Path:
+        """Write NAME.json; a crash leaves the old file whole."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.server}.json"
+        fresh = file.with_name(f"{file.name}.new")
+        fresh.write_text(to_json(self), encoding="utf-8")
+        os.replace(fresh, file)
+        return file
+
+
+def most_at_once(spans: Iterable[tuple[int, int]]) -> int:
+    """How many (begin, end) are open at the same moment at most.
+
+    One that ends as the next begins does not overlap it.
+    """
+    changes = sorted(
+        change
+        for begin, end in spans
+        if begin < end
+        for change in ((begin, 1), (end, -1))
+    )
+    now = most = 0
+    for _, step in changes:  # at one moment, ends sort before begins
+        now += step
+        most = max(most, now)
+    return most
+
+
+def to_json(recording: Recording) -> str:
+    """The text of a file: a line a client, a lane, and the rest."""
+    data = asdict(recording)
+    data["clients"] = [list(c.values()) for c in data["clients"]]
+    data["lanes"] = [
+        [
+            lane.name,
+            lane.worker,
+            [
+                [KINDS[s.kind], s.begin, s.end - s.begin, s.client]
+                for s in lane.spans
+            ],
+        ]
+        for lane in recording.lanes
+    ]
+    lines = []
+    for key, value in data.items():
+        if key in ("clients", "lanes"):
+            rows = ",\n".join(_compact(row) for row in value)
+            lines.append(f'"{key}":[\n{rows}\n]')
+        else:
+            lines.append(f'"{key}":{_compact(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def load(file: Path) -> Recording:
+    """Read a recording. Raises ResultsError if it is unusable."""
+    letters = {letter: kind for kind, letter in KINDS.items()}
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data.get("schema") != SCHEMA:
+            raise ResultsError(
+                f"{file.name} has schema {data.get('schema')}, this "
+                f"version reads {SCHEMA}: record again with "
+                "./bench.sh record"
+            )
+        data["machine"] = Machine(**data["machine"])
+        data["clients"] = [Client(*row) for row in data["clients"]]
+        data["lanes"] = [
+            Lane(
+                name,
+                worker,
+                tuple(
+                    Span(letters[kind], begin, begin + length, client)
+                    for kind, begin, length, client in spans
+                ),
+            )
+            for name, worker, spans in data["lanes"]
+        ]
+        data["calls"] = [(at, count) for at, count in data["calls"]]
+        return Recording(**data)
+    except OSError as error:
+        raise ResultsError(
+            f"{file.name} cannot be read: {error.strerror}"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(
+            f"{file.name} is not a recording: {error}"
+        ) from error
