@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import markdown  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.site import sample
+from tests.site.browsing import CHROMIUM
 from tools.results import REFERENCE, Results
 from tools.servers import ROOT
 
@@ -89,6 +91,18 @@ def own_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site with the reader's numbers, here the reference again."""
     folder = tmp_path_factory.mktemp("site") / "own"
     return build(folder, own=str(REFERENCE))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The machine's chromium, without a window."""
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=arguments
+        )
+        yield launched
+        launched.close()
 
 
 def build(folder: Path, own: str) -> Path:

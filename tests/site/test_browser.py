@@ -1,67 +1,17 @@
 """The site in a browser, from file://, as a reader without a net sees it."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
     Axe,
 )
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser
 
+from tests.site.browsing import Scheme, needs_browser, open_page, visit
 from tests.site.conftest import pages
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-Scheme = Literal["light", "dark"]
-
-pytestmark = pytest.mark.skipif(
-    not Path(CHROMIUM).exists() and not os.environ.get("CI"),
-    reason="there is no chromium on this machine",
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
-        launched = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=arguments
-        )
-        yield launched
-        launched.close()
-
-
-def open_page(
-    browser: Browser, scheme: Scheme, width: int = 1280
-) -> tuple[Page, list[str]]:
-    """A browser window, and what went wrong in it."""
-    trouble: list[str] = []
-    context = browser.new_context(
-        color_scheme=scheme,
-        reduced_motion="reduce",
-        viewport={"width": width, "height": 900},
-    )
-    page = context.new_page()
-    page.on(
-        "console",
-        lambda m: trouble.append(m.text) if m.type == "error" else None,
-    )
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on(
-        "request",
-        lambda r: None
-        if r.url.startswith(("file:", "data:", "about:", "blob:"))
-        else trouble.append(f"it asked for {r.url}"),
-    )
-    return page, trouble
-
-
-def visit(page: Page, path: Path) -> None:
-    page.goto(path.as_uri())
-    page.wait_for_timeout(250)  # the theme's script and ours
+pytestmark = needs_browser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,36 +1,19 @@
 """The site in a browser, served by step 07 of this very site."""
 
-import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.process import Running, started, why_no_uring
+from tests.site.browsing import needs_browser
 from tests.site.conftest import pages
 from tools.servers import by_name
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-
-pytestmark = pytest.mark.skipif(
-    not Path(CHROMIUM).exists() and not os.environ.get("CI"),
-    reason="there is no chromium on this machine",
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
-        launched = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=arguments
-        )
-        yield launched
-        launched.close()
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
