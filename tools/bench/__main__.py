@@ -53,7 +53,10 @@ About three minutes."""
 class Experiment(Protocol):
     """What a module ``tools/bench/x_NAME.py`` offers as ``./bench.sh NAME``.
 
-    ABOUT: one line for --help, with about how long it takes.
+    ABOUT: one line for --help, with about how long it takes. One that
+    saves files of its own, and no points, for the site to show at once,
+    says so with ``ON_EVERY_PAGE = True``; their folder, in results/ and
+    in docs/data/, is its FOLDER. It has an option --no-site.
     """
 
     ABOUT: str
@@ -468,7 +471,10 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
         console.print(f"Stopped: {getattr(error, 'strerror', '') or error}.")
         status = 1
     if not results.points:
-        if status == 130:
+        if getattr(module, "ON_EVERY_PAGE", False):
+            if not (status or options.no_site or options.output):
+                return int(not _build_site(console))
+        elif status == 130:
             console.print("\nInterrupted before anything was measured.")
         return status
     results.seconds = round(time.monotonic() - begun, 1)
@@ -493,17 +499,18 @@ def _experiment_options(
         allow_abbrev=False,
     )
     module.add_options(parser)
+    own = getattr(module, "FOLDER", "")
     parser.add_argument(
         "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
         help="measure each point N times and take the median",
     )
     parser.add_argument(
         "--output", type=Path, metavar="DIR",
-        help="folder for the figures (default: results/DATE-TIME)",
+        help=f"folder for the figures (default: results/{own or 'DATE-TIME'})",
     )
     parser.add_argument(
         "--reference", action="store_true",
-        help=f"make this run the committed one, docs/data/{name}",
+        help=f"make this run the committed one, docs/data/{own or name}",
     )
     options = parser.parse_args(arguments)
     _check_output(parser, options)

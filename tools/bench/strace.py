@@ -65,7 +65,7 @@ def count(pids: list[int]) -> Iterator[Counter]:
                 start_new_session=True,
             )
         try:
-            _wait_attached(process, pids, errors)
+            wait_attached(process, pids, errors)
             yield counter
         finally:
             if process.poll() is None:
@@ -79,7 +79,7 @@ def count(pids: list[int]) -> Iterator[Counter]:
                 counter.table = table.read_text(errors="replace")
 
 
-def _wait_attached(
+def wait_attached(
     process: subprocess.Popen[bytes], pids: list[int], errors: Path
 ) -> None:
     """Until strace says of each process that it is attached."""

@@ -1,0 +1,176 @@
+"""tools.bench.calls: what strace writes becomes calls."""
+
+import pytest
+
+from tools.bench.calls import Call, parse
+
+START = 1_700_000_000_000_000  # µs: of the times below
+
+
+def line(thread: int, at: int, text: str) -> str:
+    """A line as strace writes it; at: µs after START."""
+    seconds, rest = divmod(START + at, 1_000_000)
+    return f"{thread} {seconds}.{rest:06} {text}\n"
+
+
+def test_a_call_in_one_line() -> None:
+    text = line(
+        7, 10, 'recvfrom(4, "G"..., 16384, 0, NULL, NULL) = 60 <0.000013>'
+    )
+    assert parse(text) == [
+        Call(
+            7, START + 10, "recvfrom", '4, "G"..., 16384, 0, NULL, NULL',
+            START + 23, 60,
+        )
+    ]  # fmt: skip
+
+
+def test_a_call_in_two_lines_with_another_between() -> None:
+    calls = parse(
+        line(1, 0, "accept4(3,  <unfinished ...>")
+        + line(2, 5, "close(9)        = 0 <0.000002>")
+        + line(
+            1, 90, "<... accept4 resumed>{sa_family=AF_INET, "
+            'sin_port=htons(40000), sin_addr=inet_addr("127.0.0.1")}, [16], '
+            "SOCK_CLOEXEC) = 5 <0.000080>",
+        )
+    )  # fmt: skip
+    accept, close = calls
+    assert (accept.thread, accept.name, accept.result) == (1, "accept4", 5)
+    assert (accept.begin, accept.end) == (START, START + 80)
+    assert (accept.fd, accept.port, accept.accepts) == (3, 40000, True)
+    assert (close.thread, close.fd, close.result) == (2, 9, 0)
+
+
+def test_two_threads_in_the_same_call() -> None:
+    first, second = parse(
+        line(1, 0, "futex(0x55, FUTEX_WAIT_PRIVATE, 2, NULL <unfinished ...>")
+        + line(2, 1, "futex(0x56, FUTEX_WAKE_PRIVATE, 1 <unfinished ...>")
+        + line(1, 4, "<... futex resumed>) = 0 <0.000004>")
+        + line(2, 8, "<... futex resumed>) = 1 <0.000007>")
+    )
+    assert (first.thread, first.result, first.end) == (1, 0, START + 4)
+    assert (second.thread, second.result, second.end) == (2, 1, START + 8)
+    assert first.fd is None  # an address is no descriptor
+
+
+def test_a_call_without_its_end() -> None:
+    calls = parse(
+        line(1, 0, "poll([{fd=3, events=POLLIN}], 1, 500 <detached ...>")
+        + line(2, 3, "epoll_wait(4,  <unfinished ...>")
+    )
+    assert [call.end for call in calls] == [None, None]
+    assert [call.result for call in calls] == [None, None]
+    assert calls[0].fd == 3
+
+
+def test_what_is_no_call_is_passed_over() -> None:
+    text = (
+        "strace: Process 7 attached\n"
+        + line(7, 0, "--- SIGTERM {si_signo=SIGTERM, si_code=SI_USER} ---")
+        + line(7, 1, "+++ exited with 0 +++")
+        + line(7, 2, "+++ killed by SIGKILL +++")
+        + line(7, 3, "<... poll resumed>) = 0 <0.000001>")  # begun before
+        + line(7, 4, "getpid()        = 7 <0.000001>")
+        + line(7, 5, "sendto(5, ")[:-1]  # cut off
+    )
+    assert [call.name for call in parse(text)] == ["getpid"]
+
+
+def test_another_call_is_not_the_end_of_this_one() -> None:
+    (call,) = parse(
+        line(7, 0, "poll([{fd=3, events=POLLIN}], 1, 5 <unfinished ...>")
+        + line(7, 9, "<... read resumed>) = 3 <0.000009>")
+    )
+    assert (call.name, call.end) == ("poll", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "error"),
+    [
+        ("accept4(3, 0x7ffe, [16], SOCK_CLOEXEC) = -1 EAGAIN (Resource "
+         "temporarily unavailable) <0.000013>", -1, "EAGAIN"),
+        ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, "
+         "FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out) "
+         "<0.100102>", -1, "ETIMEDOUT"),
+        ("poll([{fd=3, events=POLLIN}], 1, 500) = ? ERESTART_RESTARTBLOCK "
+         "(Interrupted by signal) <0.000300>", None,
+         "ERESTART_RESTARTBLOCK"),
+        ("exit(0)         = ?", None, ""),
+        ("mmap(NULL, 16, PROT_READ, MAP_PRIVATE, -1, 0) = 0x7f5ff8eda000 "
+         "<0.000012>", 0x7F5FF8EDA000, ""),
+        ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.500001>",
+         0, ""),
+        ("restart_syscall(<... resuming interrupted read ...>) = 0 "
+         "<0.493485>", 0, ""),
+        ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>",
+         0x802, ""),
+    ],
+)  # fmt: skip
+def test_results(text: str, result: int | None, error: str) -> None:
+    (call,) = parse(line(1, 0, text))
+    assert (call.result, call.error) == (result, error)
+    assert call.end is not None
+    assert not (call.accepts or call.receives)
+
+
+def test_the_end_of_a_thread_takes_no_time() -> None:
+    (call,) = parse(line(1, 10, "exit(0)         = ?"))
+    assert call.begin == call.end == START + 10
+
+
+def test_rounded_times_do_not_overlap() -> None:
+    first, second, other = parse(
+        line(1, 0, "getpid()        = 1 <0.000011>")
+        + line(1, 10, "getpid()        = 1 <0.000001>")
+        + line(2, 10, "getpid()        = 1 <0.000001>")
+    )
+    assert (first.end, second.begin) == (START + 10, START + 10)
+    assert second.end == other.end == START + 11
+
+
+def test_an_interrupted_call_ends_when_the_next_begins() -> None:
+    poll, other = parse(
+        line(1, 0, "poll([{fd=3, events=POLLIN}], 1, 5 <unfinished ...>")
+        + line(1, 7, "getpid()        = 1 <0.000001>")
+    )
+    assert (poll.end, other.begin) == (START + 7, START + 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "fd"),
+    [
+        ("close(4)        = 0 <0.000001>", 4),
+        ("sendto(5, \"H\"..., 172, 0, NULL, 0) = 172 <0.000001>", 5),
+        ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17),
+        ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4),
+        ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>",
+         6),
+        ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
+         "<0.000001>", None),
+        ("exit(0)         = ?", None),
+        ("futex(0x55, FUTEX_WAKE_PRIVATE, 1) = 0 <0.000001>", None),
+        ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None),
+    ],
+)  # fmt: skip
+def test_the_descriptor_a_call_is_about(text: str, fd: int | None) -> None:
+    (call,) = parse(line(1, 0, text))
+    assert call.fd == fd
+
+
+def test_what_calls_do() -> None:
+    def one(text: str) -> Call:
+        (call,) = parse(line(1, 0, f"{text} <0.000001>"))
+        return call
+
+    assert one('sendto(5, "H"..., 172, 0, NULL, 0) = 172').sends
+    assert not one('sendto(5, "H"..., 9, 0, NULL, 0) = -1 EAGAIN (No)').sends
+    assert one('recvfrom(5, "G"..., 9, 0, NULL, NULL) = 3').receives
+    assert not one('recvfrom(5, "", 9, 0, NULL, NULL) = 0').receives
+    assert not one("accept4(3, 0x7f, [16], 0) = -1 EAGAIN (No)").accepts
+    assert one("clone3({flags=CLONE_VM}, 88) = 33").starts_thread == 33
+    assert one("clone3({flags=0}, 88) = -1 EAGAIN (No)").starts_thread is None
+    assert one("getpid() = 33").starts_thread is None
+    assert one("io_uring_enter(3, 18, 1, 0x1, NULL, 0) = 18").submitted == 18
+    ipv6 = "{sa_family=AF_INET6, sin6_port=htons(999), sin6_addr=x}"
+    assert one(f"accept4(3, {ipv6}, [28], 0) = 6").port == 999

@@ -1,0 +1,438 @@
+"""./bench.sh record: what it keeps, what it says, what it leaves alone."""
+
+import argparse
+import io
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from tests.tools.test_perfetto import MADE
+from tools import recording
+from tools.bench import __main__ as command
+from tools.bench import burst, preflight, x_record
+from tools.bench.server import ServerError
+from tools.bench.strace import StraceError
+from tools.bench.timeline import TimelineError
+from tools.recording import CLIENTS, Recording
+from tools.results import Machine, Results
+from tools.servers import ROOT, SERVERS, Server, by_name
+
+MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)
+MISSING = preflight.no_strace()
+# .ci/run installs strace and is root: there it must not be missing.
+live = pytest.mark.skipif(
+    MISSING is not None and "CI" not in os.environ, reason=str(MISSING)
+)
+SECONDS = 120  # for what takes a few
+
+
+def empty() -> Results:
+    return Results(
+        "./bench.sh record", "record", "2026-01-01T00:00:00+00:00", "abc",
+        MACHINE, {"strace": "6.1", "psutil": "7"}, "ab",
+    )
+
+
+def made(server: str, length: int = 1190) -> Recording:
+    """A recording of this server that took so many µs."""
+    clients = [MADE.clients[0], replace(MADE.clients[1], done=length)]
+    return replace(MADE, server=server, clients=clients)
+
+
+def options(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    x_record.add_options(parser)
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--reference", action="store_true")
+    return parser.parse_args(words)
+
+
+Attempt = Callable[[Server, Results], Recording]
+
+
+class Played:
+    """Runs the command; `attempt` stands in for servers and strace."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+        self.own, self.reference = place / "own", place / "reference"
+        monkeypatch.setattr(recording, "OWN", self.own)
+        monkeypatch.setattr(recording, "REFERENCE", self.reference)
+        monkeypatch.setattr(x_record, "impossible", lambda: None)
+        self.patch = monkeypatch
+        self.text = ""
+        self.tried: list[str] = []
+
+    def run(self, attempt: Attempt, *words: str) -> int:
+        def counted(server: Server, results: Results) -> Recording:
+            self.tried.append(server.name)
+            return attempt(server, results)
+
+        self.patch.setattr(x_record, "attempt", counted)
+        file = io.StringIO()
+        status = x_record.run(
+            options(*words), empty(), Path("/nowhere"),
+            Console(file=file, width=200),
+        )
+        self.text = " ".join(file.getvalue().split())
+        return status
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
+    return Played(monkeypatch, tmp_path)
+
+
+def names(folder: Path) -> list[str]:
+    if not folder.exists():
+        return []
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_each_server_is_kept_with_its_trace(played: Played) -> None:
+    assert played.run(lambda s, _: made(s.name), "--only", "02,07") == 0
+    assert played.tried == ["02", "07", "07-emulated"]
+    assert names(played.own) == [
+        "02.json", "02.trace.json", "07-emulated.json",
+        "07-emulated.trace.json", "07.json", "07.trace.json",
+    ]  # fmt: skip
+    assert recording.load(played.own / "02.json") == made("02")
+    trace = json.loads((played.own / "02.trace.json").read_text())
+    assert trace["traceEvents"]
+    assert not played.reference.exists()
+    for words in ("first answer", "at once", "07-emulated", "1 ms"):
+        assert words in played.text
+
+
+def test_all_of_them_are_the_default(played: Played) -> None:
+    assert played.run(lambda s, _: made(s.name)) == 0
+    assert played.tried == [server.name for server in SERVERS]
+
+
+def test_the_reference_and_another_folder(
+    played: Played, tmp_path: Path
+) -> None:
+    played.run(lambda s, _: made(s.name), "--only", "2", "--reference")
+    assert names(played.reference) == ["02.json", "02.trace.json"]
+    other = tmp_path / "other"
+    words = ("--only", "2", "--output", str(other))
+    assert played.run(lambda s, _: made(s.name), *words) == 0
+    assert names(other) == ["02.json", "02.trace.json"]
+    assert not played.own.exists()
+
+
+def test_recordings_elsewhere_are_not_touched(
+    played: Played, tmp_path: Path
+) -> None:
+    (tmp_path / "02.json").write_text("precious")
+    words = ("--only", "1,2", "--output", str(tmp_path))
+    assert played.run(lambda s, _: made(s.name), *words) == 2
+    assert "already holds recordings" in played.text
+    assert (tmp_path / "02.json").read_text() == "precious"
+    assert played.tried == []
+
+
+def test_the_median_is_kept(played: Played) -> None:
+    lengths = iter([5000, 3000, 9000, 4000, 8000])
+    words = ("--only", "2", "--repeats", "5")
+    assert played.run(lambda s, _: made(s.name, next(lengths)), *words) == 0
+    found = recording.load(played.own / "02.json")
+    assert (found.length, found.repeats) == (5000, 5)
+
+
+def test_a_fault_is_tried_again(played: Played) -> None:
+    faults = iter([
+        burst.BurstError("no answer"), TimelineError("no match"),
+        StraceError("not yet"), psutil.NoSuchProcess(7),
+    ])  # fmt: skip
+
+    def attempt(server: Server, results: Results) -> Recording:
+        for fault in faults:
+            raise fault
+        return made(server.name)
+
+    assert played.run(attempt, "--only", "2") == 0
+    assert played.tried == ["02"] * 5
+    assert "attempts" not in played.text
+
+
+def test_a_fault_each_time_is_one_sentence(played: Played) -> None:
+    played.own.mkdir()
+    (played.own / "02.json").write_text("from before")
+
+    def attempt(server: Server, results: Results) -> Recording:
+        if server.name == "02":
+            raise TimelineError("no [match]")
+        return made(server.name)
+
+    assert played.run(attempt, "--only", "1,2,4", "--repeats", "2") == 1
+    assert "02: not recorded in 5 attempts: no [match]." in played.text
+    assert played.tried == [*["01"] * 2, *["02"] * 5, *["04"] * 2]
+    assert (played.own / "02.json").read_text() == "from before"
+    assert {"01.json", "04.json"} < {*names(played.own)}
+
+
+def test_a_server_that_does_not_start_is_not_tried_again(
+    played: Played,
+) -> None:
+    def attempt(server: Server, results: Results) -> Recording:
+        raise ServerError("the server does not start: oh")
+
+    assert played.run(attempt, "--only", "2") == 1
+    assert played.tried == ["02"]
+    assert "02: the server does not start: oh." in played.text
+
+
+def test_strace_that_may_not_watch_ends_it(played: Played) -> None:
+    def attempt(server: Server, results: Results) -> Recording:
+        raise StraceError(
+            "strace could not attach: strace: attach: ptrace(PTRACE_SEIZE, "
+            "7): Operation not permitted"
+        )
+
+    assert played.run(attempt) == 1
+    assert played.tried == ["01"]
+    assert "--cap-add=SYS_PTRACE" in played.text
+    assert names(played.own) == []
+
+
+LENGTHS = itertools.cycle([9000, 4000, 2000, 8000, 3000])
+
+
+def unlike(server: Server, results: Results) -> Recording:
+    raise x_record.Unlike(made(server.name, next(LENGTHS)), "2 of 20")
+
+
+def test_another_shape_is_kept_with_a_word(played: Played) -> None:
+    assert played.run(unlike, "--only", "2") == 0
+    assert played.tried == ["02"] * 5
+    assert "02: 2 of 20: this machine is too busy." in played.text
+    assert names(played.own) == ["02.json", "02.trace.json"]
+    assert recording.load(played.own / "02.json").length == 2000  # the best
+
+
+def test_another_shape_is_no_reference(played: Played) -> None:
+    assert played.run(unlike, "--only", "2", "--reference") == 1
+    assert names(played.reference) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("04", "Interrupted: what the table shows is kept."),
+        ("01", "Interrupted before anything was recorded."),
+    ],
+)
+def test_an_interrupt_keeps_what_there_is(
+    played: Played, name: str, sentence: str
+) -> None:
+    def attempt(one: Server, results: Results) -> Recording:
+        if one.name == name:
+            raise KeyboardInterrupt
+        return made(one.name)
+
+    assert played.run(attempt, "--only", "1,2,4") == 130
+    assert sentence in played.text
+    kept = ["01.json", "02.json"] if name == "04" else []
+    assert [n for n in names(played.own) if "trace" not in n] == kept
+
+
+def test_what_each_server_promises() -> None:
+    found = {s.name: x_record.promised(s) for s in SERVERS}
+    assert found.pop("03-pool") == 10
+    assert {n for n, most in found.items() if most == 1} == {"01", "02", "04"}
+    assert set(found.values()) == {1, CLIENTS}
+    most = {s.name: x_record.longest(s) for s in SERVERS}
+    assert most["01"] == 2_500_000
+    assert most["03-pool"] == 340_000
+    assert most["06-executor"] == 580_000
+    assert most["07"] == 220_000
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "sentence"),
+    [
+        ("05", 219_000, "2 requests at once instead of 20"),
+        ("04", 219_000, "2 requests at once instead of 1"),
+        ("two", 220_001, "it took 220 ms, more than 220"),
+        ("two", 220_000, None),
+    ],
+)
+def test_what_is_unlike_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    length: int,
+    sentence: str | None,
+) -> None:
+    one = by_name("06" if name == "two" else name)
+    if name == "two":
+        monkeypatch.setattr(x_record, "promised", lambda server: 2)
+    found = made(one.name, length)
+    assert found.peak == 2
+    if sentence is None:
+        x_record.check(one, found)
+        return
+    with pytest.raises(x_record.Unlike, match=sentence):
+        x_record.check(one, found)
+
+
+# Where it cannot be done --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("platform", "there", "scope", "sentence"),
+    [
+        ("darwin", True, "0", "strace, which is for Linux: the site shows"),
+        ("linux", False, "0", "sudo apt-get install strace"),
+        ("linux", True, "1", "sudo sysctl kernel.yama.ptrace_scope=0"),
+    ],
+)
+def test_one_sentence_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    platform: str,
+    there: bool,
+    scope: str,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr(recording, "OWN", tmp_path / "own")
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(
+        shutil, "which", lambda name: "/usr/bin/strace" if there else None
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(Path, "read_text", lambda *words, **more: scope)
+    file = io.StringIO()
+    status = x_record.run(
+        options(), empty(), tmp_path, Console(file=file, width=200)
+    )
+    said = file.getvalue()
+    assert status == 1
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert names(tmp_path / "own") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--only", "nobody"], "no server is called 'nobody'"),
+        (["--only", ","], "it names no server"),
+        (["--repeats", "0"], "'0' is not a number from 1 to 50"),
+        (["--output", __file__], "it must be a folder"),
+        (["--reference", "--output", "x"], "exclude each other"),
+        (["07"], "unrecognized arguments: 07"),
+    ],
+)
+def test_nonsense_is_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(["record", *words])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+# The site -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "built", "result"),
+    [
+        ([], 0, True, 0),
+        ([], 0, False, 1),  # the site could not be built
+        (["--no-site"], 0, None, 0),
+        (["--output", "somewhere"], 0, None, 0),  # the site has no use
+        ([], 1, None, 1),
+        ([], 130, None, 130),
+    ],
+)
+def test_the_site_is_built_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    status: int,
+    built: bool | None,
+    result: int,
+) -> None:
+    seen = []
+
+    def build(console: Console) -> bool:
+        seen.append(console)
+        return bool(built)
+
+    monkeypatch.setattr(command, "_build_site", build)
+    monkeypatch.setattr(command, "_catch_signals", lambda: None)
+    monkeypatch.setattr(x_record, "run", lambda *more: status)
+    assert command.main(["record", *words]) == result
+    assert len(seen) == (built is not None)
+    assert "measured" not in capsys.readouterr().out
+
+
+# For real -----------------------------------------------------------------
+
+
+@live
+@pytest.mark.parametrize("name", ["01", "03", "05", "06-executor", "07"])
+def test_a_server_is_recorded(name: str, tmp_path: Path) -> None:
+    server = by_name(name)
+    for _ in range(3):  # beside other tests there may be little time
+        found, fault = x_record.record(server, empty())
+        if found:
+            break
+    assert found is not None, fault
+    file = found.save(tmp_path)
+    assert recording.load(file) == found
+    assert file.stat().st_size <= recording.MOST_BYTES
+    assert len(found.clients) == CLIENTS
+    assert found.peak == x_record.promised(server) or fault
+    assert found.command.startswith(f"python3 {server.file} --delay 0.1")
+    assert "--port" not in found.command
+    assert found.tools == {"strace": "6.1"}
+    for client in found.clients:
+        assert client.answered - client.read >= found.delay * 1e6
+
+
+@live
+def test_an_interrupt_leaves_nobody_behind(tmp_path: Path) -> None:
+    words = ["-m", "tools.bench", "record", "--only", "01", "--no-site",
+             "--repeats", "50", "--output", str(tmp_path / "out")]
+    with (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=ROOT, stdout=said,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )
+        own = psutil.Process(process.pid)
+        try:
+            deadline = time.monotonic() + SECONDS
+            while True:  # until server, strace and clients are there
+                below = own.children(recursive=True)
+                if len(below) >= 3 or time.monotonic() > deadline:
+                    break
+                time.sleep(0.01)
+            assert len(below) >= 3
+            process.send_signal(signal.SIGINT)
+            assert process.wait(SECONDS) == 130
+        finally:
+            process.kill()
+            process.wait()
+        said.seek(0)
+        assert "Interrupted before anything was recorded." in said.read()
+    _, alive = psutil.wait_procs(below, 5)
+    assert alive == []
+    assert names(tmp_path / "out") == []

@@ -1,0 +1,502 @@
+"""tools.bench.timeline: calls and clients become a recording.
+
+The small servers here are made up, one line a call: thread, µs after
+START, how long it took, and the call as strace writes it.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tools.bench import calls
+from tools.bench.burst import Moments
+from tools.bench.timeline import (
+    MOST_COUNTS,
+    Server,
+    Timeline,
+    TimelineError,
+    build,
+    simplify,
+)
+from tools.recording import NOBODY, Span, most_at_once
+
+START = 1_700_000_000_000_000
+DELAY = 0.001  # seconds; long enough for times that one can read
+
+Line = tuple[int, int, int, str]
+
+
+def trace(*lines: Line) -> list[calls.Call]:
+    text = ""
+    for thread, at, took, call in lines:
+        seconds, rest = divmod(START + at, 1_000_000)
+        text += f"{thread} {seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
+    return calls.parse(text)
+
+
+def accept(fd: int, port: int) -> str:
+    address = f"{{sa_family=AF_INET, sin_port=htons({port}), sin_addr=x}}"
+    return f"accept4(3, {address}, [16], SOCK_CLOEXEC) = {fd}"
+
+
+def recv(fd: int, size: int = 60) -> str:
+    return f'recvfrom({fd}, "G"..., 16384, 0, NULL, NULL) = {size}'
+
+
+def send(fd: int) -> str:
+    return f'sendto({fd}, "H"..., 385, 0, NULL, 0) = 385'
+
+
+def close(fd: int) -> str:
+    return f"close({fd})        = 0"
+
+
+def poll(fd: int) -> str:
+    return (
+        f"poll([{{fd={fd}, events=POLLIN}}], 1, 500) = 1 "
+        f"([{{fd={fd}, revents=POLLIN}}])"
+    )
+
+
+def clone(thread: int) -> str:
+    return f"clone3({{flags=CLONE_VM, stack=0x7f}}, 88) = {thread}"
+
+
+SLEEP = "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, 0x7f, NULL) = 0"
+LOOK = "epoll_wait(4, 0x7f, 22, 500) = 1"
+LOCK = "futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, X) = 0"
+TIMEOUT = (
+    "futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, X) = -1 ETIMEDOUT "
+    "(Connection timed out)"
+)
+OTHER = "ioctl(4, FIONBIO, 0x7f) = 0"
+
+
+def moments(port: int, first: int, done: int, begun: int = 0) -> Moments:
+    """What a client saw: it connects, sends 2 µs later, waits."""
+    return Moments(
+        port, START + begun, START + begun + 3, START + begun + 5,
+        START + first, START + done,
+    )
+
+
+TWO = [moments(40001, 1080, 1090), moments(40002, 2180, 2190, begun=1)]
+ONE_BY_ONE = (  # two clients, one thread, as in step 02
+    (7, -50, 60, poll(3)),
+    (7, 12, 3, accept(4, 40001)),
+    (7, 20, 2, OTHER),
+    (7, 25, 5, recv(4)),
+    (7, 40, 1000, SLEEP),
+    (7, 1050, 20, send(4)),
+    (7, 1075, 10, poll(4)),
+    (7, 1086, 1, recv(4, 0)),
+    (7, 1090, 5, close(4)),
+    (7, 1100, 2, poll(3)),
+    (7, 1105, 5, accept(4, 40002)),
+    (7, 1120, 5, recv(4)),
+    (7, 1130, 1000, SLEEP),
+    (7, 2150, 20, send(4)),
+    (7, 2195, 5, close(4)),
+    (7, 2210, 500, poll(3)),
+)
+
+
+def one_by_one(lines: tuple[Line, ...] = ONE_BY_ONE) -> Timeline:
+    return build(trace(*lines), TWO, Server({7: 7}, DELAY))
+
+
+def test_the_moments_of_one_client_after_the_other() -> None:
+    first, second = one_by_one().clients
+    assert (first.begun, first.connected, first.sent) == (0, 3, 5)
+    assert (first.first_byte, first.done) == (1080, 1090)
+    assert (first.accepted, first.read, first.answered) == (15, 30, 1050)
+    # The same descriptor again, for another client.
+    assert (second.accepted, second.read, second.answered) == (
+        1110, 1125, 2150,
+    )  # fmt: skip
+    assert first.lane == second.lane == 0
+
+
+def test_the_spans_of_one_thread() -> None:
+    (lane,) = one_by_one().lanes
+    assert (lane.name, lane.worker) == ("main", 0)
+    spans = lane.spans
+    assert spans[:9] == (
+        Span("wait", 0, 10, NOBODY),
+        Span("work", 10, 12, NOBODY),
+        Span("accept", 12, 15, 0),
+        Span("work", 15, 20, 0),
+        Span("work", 20, 22, 0),
+        Span("work", 22, 25, 0),
+        Span("read", 25, 30, 0),
+        Span("work", 30, 40, 0),
+        Span("wait", 40, 1040, 0),
+    )
+    # A look for the client's end waits for it; after close, for nobody.
+    assert Span("wait", 1075, 1085, 0) in spans
+    assert Span("work", 1086, 1087, 0) in spans  # it received nothing
+    assert Span("work", 1095, 1100, NOBODY) in spans
+    assert Span("wait", 1100, 1102, NOBODY) in spans
+    assert Span("wait", 1130, 2130, 1) in spans
+    assert Span("write", 2150, 2170, 1) in spans
+
+
+def test_nothing_is_outside_of_the_recording_and_nothing_overlaps() -> None:
+    (lane,) = one_by_one().lanes
+    assert lane.spans[0].begin == 0
+    assert lane.spans[-1].end == 2190  # the last client's end
+    for one, following in zip(lane.spans, lane.spans[1:], strict=False):
+        assert one.begin < one.end == following.begin
+
+
+def test_what_comes_behind_the_request_is_not_the_request() -> None:
+    more = (7, 1086, 1, recv(4, 3))
+    (first, _) = one_by_one((*ONE_BY_ONE[:7], more, *ONE_BY_ONE[8:])).clients
+    assert first.read == 30
+
+
+def test_the_head_and_the_page_are_one_answer() -> None:
+    page = (7, 1072, 2, send(4))
+    (first, _) = one_by_one((*ONE_BY_ONE[:6], page, *ONE_BY_ONE[6:])).clients
+    assert first.answered == 1050
+
+
+def test_a_descriptor_that_is_closed_is_no_clients() -> None:
+    file = (7, 1096, 2, 'read(4, "x"..., 10) = 10')
+    made = one_by_one((*ONE_BY_ONE[:9], file, *ONE_BY_ONE[9:]))
+    reads = [s for s in made.lanes[0].spans if s.kind == "read"]
+    assert [span.begin for span in reads] == [25, 1120]
+
+
+def test_the_counter_of_calls() -> None:
+    made = one_by_one()
+    # Neither the one that began before nor those after the last client.
+    assert sum(made.calls_by_name.values()) == 13
+    assert made.calls_by_name["recvfrom"] == 3
+    assert made.calls[0] == (12, 1)
+    assert made.calls[-1] == (2150, 13)
+
+
+def test_many_calls_are_counted_in_few_points() -> None:
+    many = tuple((7, 200 + n, 0, OTHER) for n in range(700))
+    made = one_by_one((*ONE_BY_ONE[:4], *many, *ONE_BY_ONE[5:]))
+    assert len(made.calls) <= MOST_COUNTS
+    assert made.calls[-1][1] == sum(made.calls_by_name.values()) == 712
+    counts = [count for _, count in made.calls]
+    assert counts == sorted(set(counts))
+    at = [at for at, _ in made.calls]
+    assert at == sorted(set(at))
+
+
+def test_a_thread_for_each_connection() -> None:
+    made = build(
+        trace(
+            (7, -90, 100, poll(3)),
+            (7, 11, 1, accept(4, 40001)),
+            (7, 15, 20, clone(8)),
+            (8, 40, 2, recv(4)),
+            (8, 45, 1000, SLEEP),
+            (7, 50, 1, accept(5, 40002)),
+            (7, 55, 20, clone(9)),
+            (9, 80, 2, recv(5)),
+            (9, 85, 200, LOCK),  # for the interpreter: not for a client
+            (9, 290, 1000, SLEEP),
+            (7, 95, 5000, poll(3)),
+            (8, 1050, 5, send(4)),
+            (8, 1060, 5, close(4)),
+            (9, 1300, 5, send(5)),
+            (9, 1310, 5, close(5)),
+        ),
+        [moments(40001, 1060, 1070), moments(40002, 1310, 1320)],
+        Server({7: 7}, DELAY),
+    )
+    assert [lane.name for lane in made.lanes] == [
+        "main", "thread 1", "thread 2",
+    ]  # fmt: skip
+    assert [client.lane for client in made.clients] == [1, 2]
+    main, first, second = made.lanes
+    assert main.spans[-1] == Span("wait", 95, 1320, NOBODY)
+    assert first.spans[0] == Span("read", 40, 42, 0)
+    assert Span("wait", 45, 1045, 0) in first.spans
+    assert Span("wait", 85, 285, NOBODY) in second.spans
+    assert Span("wait", 290, 1290, 1) in second.spans
+
+
+def timers(ending: str = TIMEOUT) -> Timeline:
+    """A loop that starts a timer's thread for each request."""
+    bell = 'sendto(6, "!", 1, 0, NULL, 0) = 1'
+    return build(
+        trace(
+            (7, -90, 100, LOOK),
+            (7, 11, 1, accept(8, 40001)),
+            (7, 13, 1, accept(9, 40002)),
+            (7, 15, 2, LOOK),
+            (7, 20, 1, recv(9)),  # the second first
+            (7, 22, 5, clone(70)),
+            (7, 28, 10, LOCK),
+            (70, 30, 2, LOCK),
+            (7, 40, 1, recv(8)),
+            (7, 42, 5, clone(71)),
+            (71, 50, 990, ending),  # the younger thread begins to wait
+            (70, 60, 1000, ending),
+            (7, 60, 1000, LOOK),
+            (71, 1050, 1, bell),
+            (70, 1065, 1, bell),
+            (7, 1070, 2, send(8)),
+            (7, 1080, 2, send(9)),
+            (7, 1090, 2, close(8)),
+            (7, 1095, 2, close(9)),
+        ),
+        [moments(40001, 1075, 1080), moments(40002, 1085, 1090)],
+        Server({7: 7}, DELAY),
+    )
+
+
+def test_a_timers_thread_waits_for_the_request_it_was_started_for() -> None:
+    made = timers()
+    assert [client.lane for client in made.clients] == [2, 1]
+    main, first, second = made.lanes
+    assert Span("wait", 60, 1060, 1) in first.spans
+    assert Span("wait", 50, 1040, 0) in second.spans
+    assert {s.client for s in main.spans if s.kind == "wait"} == {NOBODY}
+    # To ring is work for the same request, not an answer to it.
+    assert Span("work", 1050, 1051, 0) in second.spans
+    assert not any(s.kind == "write" for s in second.spans)
+
+
+def test_a_lock_that_is_given_is_no_timer() -> None:
+    made = timers(ending=LOCK)
+    assert [client.lane for client in made.clients] == [0, 0]
+
+
+EXECUTOR = (
+    (7, -90, 100, LOOK),
+    (70, -90, 140, LOCK),
+    (71, -90, 150, LOCK),
+    (7, 11, 1, accept(8, 40001)),
+    (7, 13, 1, accept(9, 40002)),
+    (7, 15, 1, accept(10, 40003)),
+    (7, 20, 1, recv(10)),
+    (7, 22, 1, recv(8)),
+    (7, 24, 1, recv(9)),
+    (70, 55, 1000, SLEEP),
+    (71, 66, 1000, SLEEP),
+    (70, 1060, 1000, SLEEP),
+    (7, 30, 1040, LOOK),
+    (7, 1080, 1, send(10)),
+    (7, 1082, 1, send(8)),
+    (7, 1084, 1000, LOOK),
+    (7, 2090, 1, send(9)),
+    (70, 2070, 5000, LOCK),
+    (71, 1070, 5000, LOCK),
+    *((7, 2100 + fd, 1, close(fd)) for fd in (8, 9, 10)),
+)
+THREE = [
+    moments(40001, 1090, 1095), moments(40002, 2095, 2099),
+    moments(40003, 1085, 1086),
+]  # fmt: skip
+
+
+def executor(lines: tuple[Line, ...] = EXECUTOR) -> Timeline:
+    return build(
+        trace(*sorted(lines, key=lambda line: line[1])), THREE,
+        Server({7: 7, 70: 7, 71: 7}, DELAY),
+    )  # fmt: skip
+
+
+def test_an_executor_takes_requests_in_their_order() -> None:
+    made = executor()
+    assert [client.lane for client in made.clients] == [2, 1, 1]
+    _, first, second = made.lanes
+    assert Span("wait", 55, 1055, 2) in first.spans
+    assert Span("wait", 1060, 2060, 1) in first.spans
+    assert Span("wait", 66, 1066, 0) in second.spans
+    assert first.spans[0] == Span("wait", 0, 50, NOBODY)
+    assert second.spans[-1] == Span("wait", 1070, 2099, NOBODY)
+    # Those in its queue are in service too.
+    assert most_at_once((c.read, c.answered) for c in made.clients) == 3
+
+
+def test_sleeps_that_fit_no_request() -> None:
+    with pytest.raises(TimelineError, match="2 sleeps for 3 requests"):
+        executor(tuple(x for x in EXECUTOR if x[:2] != (70, 1060)))
+    late = tuple(
+        (70, 1060, 1100, SLEEP) if x[:2] == (70, 1060) else x
+        for x in EXECUTOR
+        if x[:2] != (70, 2070)
+    )
+    with pytest.raises(TimelineError, match="could not be told"):
+        executor(late)
+
+
+def test_a_short_sleep_is_for_nobody() -> None:
+    made = executor((*EXECUTOR, (71, 1071, 300, SLEEP)))
+    assert Span("wait", 1071, 1371, NOBODY) in made.lanes[2].spans
+
+
+def ring(submitted: int, done: bool = True) -> str:
+    end = f"= {submitted}" if done else "<detached ...>"
+    return f"io_uring_enter(3, {submitted}, 1, GETEVENTS, NULL, 0) {end}"
+
+
+def rings(owners: dict[int, int]) -> Timeline:
+    """Two workers; the second serves nobody for a while."""
+    return build(
+        trace(
+            (7, 5, 5000, SLEEP),  # the parent
+            (70, -50, 70, ring(1)),
+            (71, -50, 73, ring(1)),
+            (70, 30, 4, ring(1)),  # hands over one receive
+            (70, 40, 6, ring(2)),  # one timer and one receive
+            (70, 50, 992, ring(1)),  # the other timer
+            (71, 30, 5, ring(1)),
+            (71, 45, 1010, ring(1)),
+            (70, 1050, 10, ring(2)),  # one answer and a close
+            (70, 1065, 20, ring(2)),  # the other
+            (71, 1060, 20, ring(2)),
+        ),
+        [
+            moments(40001, 1056, 1095),
+            moments(40002, 1075, 1090, begun=6),
+            moments(40003, 1070, 1080),
+        ],
+        Server({7: 7, 70: 70, 71: 71}, DELAY, owners),
+    )
+
+
+OWNERS = {40001: 70, 40002: 70, 40003: 71}
+
+
+def test_rings_tell_the_moments_by_their_calls() -> None:
+    first, second, third = rings(OWNERS).clients
+    # One operation handed over: one connection had come, not two.
+    assert (first.accepted, first.read, first.answered) == (20, 34, 1050)
+    assert (second.accepted, second.read, second.answered) == (34, 46, 1065)
+    assert (third.accepted, third.read, third.answered) == (23, 35, 1060)
+
+
+def test_each_worker_has_its_lanes_and_the_parent_has_none() -> None:
+    made = rings(OWNERS)
+    lanes = [(lane.name, lane.worker) for lane in made.lanes]
+    assert lanes == [("worker 1", 0), ("worker 2", 1)]
+    assert [client.lane for client in made.clients] == [0, 0, 1]
+    for lane in made.lanes:
+        assert {span.kind for span in lane.spans} == {"wait", "work"}
+        assert {span.client for span in lane.spans} == {NOBODY}
+    # But what the parent does counts.
+    assert made.calls_by_name == {
+        "io_uring_enter": 8, "clock_nanosleep": 1,
+    }  # fmt: skip
+
+
+def test_a_connection_that_nobody_seems_to_have() -> None:
+    with pytest.raises(TimelineError, match="not seen to be accepted"):
+        rings({40001: 70, 40002: 70})
+
+
+def test_threads_of_two_workers() -> None:
+    made = build(
+        trace(
+            (8, 10, 1, accept(4, 40002)),
+            (81, 12, 1, recv(4)),
+            (7, 14, 1, accept(4, 40001)),  # the same number, elsewhere
+            (7, 16, 1, recv(4)),
+            (81, 20, 1, send(4)),
+            (7, 25, 1, send(4)),
+        ),
+        [moments(40001, 30, 40), moments(40002, 30, 40)],
+        Server({7: 7, 8: 8, 81: 8}, DELAY),
+    )
+    lanes = [(lane.name, lane.worker) for lane in made.lanes]
+    assert lanes == [
+        ("worker 1", 0), ("worker 2", 1), ("worker 2, thread 1", 1),
+    ]  # fmt: skip
+    assert [client.lane for client in made.clients] == [0, 2]
+
+
+def test_a_descriptor_that_is_closed_and_taken_at_the_same_time() -> None:
+    """An accept begun before a close can give back what that closed."""
+    made = build(
+        trace(
+            (7, 10, 1, accept(4, 40001)),
+            (8, 20, 1, recv(4)),
+            (7, 22, 78, accept(4, 40002)),
+            (8, 30, 1, send(4)),
+            (8, 90, 1, close(4)),
+            (8, 110, 1, recv(4)),
+            (8, 120, 1, send(4)),
+        ),
+        [moments(40001, 40, 50), moments(40002, 130, 140)],
+        Server({7: 7, 8: 7}, DELAY),
+    )
+    assert [c.answered for c in made.clients] == [30, 120]
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        (1105, "not seen to be accepted"),
+        (1120, "not seen to be received"),
+        (2150, "not seen to be answered"),
+    ],
+)
+def test_a_call_that_was_not_seen(missing: int, sentence: str) -> None:
+    lines = tuple(line for line in ONE_BY_ONE if line[1] != missing)
+    with pytest.raises(TimelineError, match=sentence):
+        one_by_one(lines)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sent": START + 1126},  # it was received before
+        {"first_byte": START + 2149},  # answered too late
+        {"connected": START + 7},  # later than sent
+        {"done": START + 2170},  # sooner than the first byte
+        {"begun": START + 1111, "connected": START + 1112,
+         "sent": START + 1113},  # accepted too soon
+    ],
+)  # fmt: skip
+def test_times_that_cannot_be(wrong: dict[str, int]) -> None:
+    seen = [TWO[0], replace(TWO[1], **wrong)]
+    with pytest.raises(TimelineError, match="clocks"):
+        build(trace(*ONE_BY_ONE), seen, Server({7: 7}, DELAY))
+
+
+# Fewer spans -------------------------------------------------------------
+
+SPANS = (
+    Span("wait", 0, 100, NOBODY),
+    Span("work", 100, 103, NOBODY),
+    Span("accept", 103, 105, 0),
+    Span("work", 105, 107, 0),
+    Span("work", 107, 108, 0),
+    Span("wait", 108, 112, NOBODY),  # for Python's lock
+    Span("work", 112, 115, 0),
+    Span("work", 115, 119, 1),
+    Span("work", 119, 120, NOBODY),
+    Span("wait", 120, 200, 1),
+    Span("wait", 200, 260, 2),
+)
+
+
+def test_what_is_tiny_is_merged() -> None:
+    assert simplify(SPANS, 10) == (
+        Span("wait", 0, 100, NOBODY),
+        Span("work", 100, 103, NOBODY),
+        Span("accept", 103, 105, 0),
+        Span("work", 105, 115, 0),
+        Span("work", 115, 120, 1),
+        Span("wait", 120, 200, 1),
+        Span("wait", 200, 260, 2),
+    )
+
+
+def test_what_is_not_tiny_stays() -> None:
+    assert Span("wait", 108, 112, NOBODY) in simplify(SPANS, 4)
+    assert Span("work", 105, 108, 0) in simplify(SPANS, 0)
+
+
+def test_spans_with_a_gap_stay_apart() -> None:
+    spans = (Span("work", 0, 5, 1), Span("work", 6, 9, 1))
+    assert simplify(spans, 100) == spans

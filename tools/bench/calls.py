@@ -1,0 +1,186 @@
+"""System calls out of the text of ``strace -f -ttt -T``.
+
+A line begins with the thread, and the time in seconds:
+
+    101 17.000010 accept4(3,  <unfinished ...>
+    102 17.000020 recvfrom(5, "G"..., 60, 0, NULL, NULL) = 60 <0.000009>
+    101 17.000090 <... accept4 resumed>{...}, [16], 0) = 6 <0.000080>
+
+A call is in one line, or in two if another thread did something in
+between. What strace had to interrupt when it took hold of a thread goes
+on as ``restart_syscall``.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+LINE = re.compile(r"(\d+) +(\d+)\.(\d{6}) (.*)")
+BEGUN = re.compile(r"(\w+)\((.*)", re.DOTALL)
+RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
+UNFINISHED = (" <unfinished ...>", " <detached ...>")
+ENDED = re.compile(
+    r"(?P<arguments>.*)\) +="
+    r" (?P<result>0x[0-9a-f]+|-?\d+|\?)"
+    r"(?: (?P<error>E[A-Z0-9_]+))?"
+    r".*?(?: <(?P<seconds>\d+\.\d+)>)?"
+)
+PORT = re.compile(r"sin6?_port=htons\((\d+)\)")
+POLLED = re.compile(r"\[\{fd=(\d+), events=")
+WAITING = {
+    "clock_nanosleep", "nanosleep", "poll", "ppoll", "select", "pselect6",
+    "epoll_wait", "epoll_pwait", "epoll_pwait2", "futex", "io_uring_enter",
+    "restart_syscall", "wait4", "waitid", "rt_sigtimedwait", "pause",
+    "accept", "accept4", "recvfrom", "recvmsg", "read",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """One system call of one thread.
+
+    begin, end: µs since the epoch; end is None if it was still under way
+    when strace let go. result: None if it is not known; error: its name,
+    such as EAGAIN, or "".
+    """
+
+    thread: int
+    begin: int
+    name: str
+    arguments: str = ""
+    end: int | None = None
+    result: int | None = None
+    error: str = ""
+
+    @property
+    def fd(self) -> int | None:
+        """The descriptor it is about, if it is about one."""
+        if self.name in ("poll", "ppoll"):
+            found = POLLED.match(self.arguments)
+        elif self.name == "epoll_ctl":
+            found = re.match(r"\d+, \w+, (\d+)", self.arguments)
+        elif self.name in ("futex", "io_uring_enter", "exit", "clone3"):
+            return None
+        else:
+            found = re.match(r"(\d+)(?:, |$)", self.arguments)
+        return int(found[1]) if found else None
+
+    @property
+    def port(self) -> int | None:
+        """The other side's port, in what accept gives back."""
+        found = PORT.search(self.arguments)
+        return int(found[1]) if found else None
+
+    @property
+    def accepts(self) -> bool:
+        """Has it taken a connection? Its result is the descriptor."""
+        taken = self.result is not None and self.result >= 0
+        return self.name in ("accept", "accept4") and taken
+
+    @property
+    def receives(self) -> bool:
+        """Has it received bytes?"""
+        names = ("recvfrom", "recvmsg", "read", "readv")
+        return self.name in names and (self.result or 0) > 0
+
+    @property
+    def sends(self) -> bool:
+        """Has it sent bytes, or may it still be doing so?"""
+        names = ("sendto", "sendmsg", "write", "writev", "sendfile")
+        return self.name in names and (
+            self.result is None or self.result > 0
+        )
+
+    @property
+    def may_wait(self) -> bool:
+        """Can the kernel put the thread to sleep in it?"""
+        return self.name in WAITING
+
+    @property
+    def starts_thread(self) -> int | None:
+        """The thread it has started, None if it starts none."""
+        if self.name in ("clone", "clone3") and (self.result or 0) > 0:
+            return self.result
+        return None
+
+    @property
+    def submitted(self) -> int:
+        """How many operations an io_uring_enter hands to the kernel."""
+        found = re.match(r"\d+, (\d+), ", self.arguments)
+        return int(found[1]) if found else 0
+
+
+def parse(text: str) -> list[Call]:
+    """All calls, in the order in which they began.
+
+    Calls of one thread do not overlap: the clock of a call's end is
+    rounded, and may be 1 µs late. Lines about signals and exits, and the
+    last line if it was cut off, are no calls.
+    """
+    calls: list[Call] = []
+    open_calls: dict[int, int] = {}  # thread -> place in calls
+    for line in text.splitlines():
+        found = LINE.fullmatch(line)
+        if not found:
+            continue
+        thread = int(found[1])
+        time = int(found[2]) * 1_000_000 + int(found[3])
+        resumed = RESUMED.fullmatch(found[4])
+        if resumed:
+            place = open_calls.pop(thread, None)
+            if place is not None and calls[place].name == resumed[1]:
+                calls[place] = _finish(calls[place], resumed[2], time)
+            continue
+        begun = BEGUN.fullmatch(found[4])
+        if not begun:
+            continue  # --- a signal ---, or +++ an exit +++
+        rest = begun[2]
+        call = Call(thread, time, begun[1])
+        for ending in UNFINISHED:
+            if rest.endswith(ending):
+                open_calls[thread] = len(calls)
+                calls.append(
+                    replace(call, arguments=rest.removesuffix(ending))
+                )
+                break
+        else:
+            finished = _finish(call, rest, None)
+            if finished.end is not None:
+                calls.append(finished)
+    calls.sort(key=lambda call: call.begin)
+    return _in_line(calls)
+
+
+def _finish(call: Call, text: str, resumed: int | None) -> Call:
+    """A call with its end, from what stands behind its begin.
+
+    resumed: when the line that tells of the end was written, if that is
+    not the line of the begin.
+    """
+    ended = ENDED.fullmatch(text)
+    if not ended:  # the line was cut off
+        return call
+    end = call.begin if resumed is None else resumed
+    if ended["seconds"]:
+        end = call.begin + round(float(ended["seconds"]) * 1_000_000)
+    result = ended["result"]
+    return replace(
+        call,
+        arguments=call.arguments + ended["arguments"],
+        end=end,
+        result=None if result == "?" else int(result, 0),
+        error=ended["error"] or "",
+    )
+
+
+def _in_line(calls: Iterable[Call]) -> list[Call]:
+    """The calls, each ended when the next of its thread begins."""
+    found = list(calls)
+    following: dict[int, int] = {}  # thread -> begin of its next call
+    for place in range(len(found) - 1, -1, -1):
+        call = found[place]
+        limit = following.get(call.thread)
+        if limit is not None and (call.end is None or call.end > limit):
+            found[place] = replace(call, end=limit)
+        following[call.thread] = call.begin
+    return found

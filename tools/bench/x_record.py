@@ -1,0 +1,443 @@
+"""``./bench.sh record``: what clients see, and what the server does.
+
+A few clients begin at the same moment, with one request each, against a
+server as it is. They write down their moments; strace, attached before
+they come, writes down each system call of each thread. Both use the
+system's clock, and `timeline` puts them together.
+"""
+
+import argparse
+import contextlib
+import math
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tools import recording
+from tools.bench import burst, calls, perfetto, preflight, timeline
+from tools.bench.server import Process, ServerError, start
+from tools.bench.strace import DETACH_SECONDS, StraceError, wait_attached
+from tools.recording import CLIENTS, MOST_BYTES, Lane, Recording
+from tools.results import Results
+from tools.servers import NO, POOL, ROOT, SERVERS, Server, select
+
+ABOUT = "20 clients at once: what each thread of a server does (a minute)"
+ON_EVERY_PAGE = True  # the site shows it beside the steps: build it after
+FOLDER = "recordings"  # in results/ and docs/data/
+DELAY = 0.1  # seconds each request waits
+ATTEMPTS = 5  # to make a recording without a fault
+WARM_UP = 3  # requests before strace takes hold
+SETTLE_SECONDS = 0.05  # for the server to close what it has open
+LOOK_SECONDS = 0.01  # between two looks at who has a connection
+# The same numbers on every machine, so that pages can speak of them.
+WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
+# What is shorter than so many µs is no span of its own; the next value
+# is taken if the file would become too large.
+DETAIL = (100, 200, 500, 1000, 2000, 5000)
+# Times, threads, numbers; of structures only these are read.
+STRACE = (
+    "strace", "-f", "-ttt", "-T", "-s", "1",
+    "-e", "verbose=?accept,?accept4,?poll,?ppoll",
+)  # fmt: skip
+
+SLOWER = (
+    "Seen with strace, which makes every system call slower, most of all "
+    "the start of a thread: compare shapes, not milliseconds."
+)
+RINGS = (
+    "Over io_uring, to accept, to receive and to send are no system calls: "
+    "these moments are those at which io_uring_enter began or returned."
+)
+CHANCE = (  # faults that may not come again
+    burst.BurstError,
+    timeline.TimelineError,
+    StraceError,
+    psutil.Error,
+    subprocess.SubprocessError,
+)
+FORBIDDEN = "Operation not permitted"  # what strace says
+
+
+class Unlike(Exception):
+    """A recording without the shape that the server promises."""
+
+    def __init__(self, found: Recording, fault: str) -> None:
+        super().__init__(f"{fault}: this machine is too busy")
+        self.found = found
+
+
+def promised(server: Server) -> int:
+    """How many of the clients it has in service at once."""
+    # Where others wait for the pool unread, only its own are in service.
+    pool = server.lessons["silent"] == POOL
+    return waiting(server) if pool or waiting(server) == 1 else CLIENTS
+
+
+def waiting(server: Server) -> int:
+    """For how many of the clients it can wait at once."""
+    overlap = server.lessons["overlap"]
+    return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
+
+
+def longest(server: Server) -> int:
+    """µs that all clients may take together on a machine with time."""
+    delays = math.ceil(CLIENTS / waiting(server))
+    return round((1 + 1.2 * delays) * DELAY * 1_000_000)
+
+
+def check(server: Server, found: Recording) -> None:
+    """Raises Unlike if it does not show what the server promises."""
+    wanted, most = promised(server), longest(server)
+    if found.peak != wanted:
+        fault = f"{found.peak} requests at once instead of {wanted}"
+        raise Unlike(found, fault)
+    if found.length > most:
+        raise Unlike(
+            found,
+            f"it took {found.length / 1000:.0f} ms, more than "
+            f"{most / 1000:.0f}",
+        )
+
+
+# One recording ------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def traced(pids: list[int], file: Path) -> Iterator[None]:
+    """Write all system calls of these processes to a file.
+
+    Raises StraceError if strace cannot take hold of them.
+    """
+    words = [*STRACE, "-o", str(file)]
+    for pid in pids:
+        words += ["-p", str(pid)]
+    errors = file.with_name("errors")
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+            start_new_session=True,  # Ctrl-C is ours: we end it
+        )
+    try:
+        wait_attached(process, pids, errors)
+        yield
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(DETACH_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
+    """Send the clients; their moments, and who served which port.
+
+    The second is for a server of several processes only: a ring does not
+    tell. Raises BurstError.
+    """
+    words = ["127.0.0.1", str(process.port), str(CLIENTS)]
+    workers = process.processes()
+    clients = subprocess.Popen(
+        [sys.executable, "-m", "tools.bench.burst", *words],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )
+    owners: dict[int, int] = {}
+    try:
+        assert clients.stdout is not None
+        clients.stdout.readline()  # SENT, or the end
+        while len(workers) > 1 and len(owners) < CLIENTS:
+            if clients.poll() is not None:
+                break
+            owners.update(_owners(process, workers))
+            time.sleep(LOOK_SECONDS)
+        text, errors = clients.communicate(timeout=burst.SECONDS + 10)
+    finally:
+        if clients.poll() is None:
+            clients.kill()
+            clients.communicate()
+    if clients.returncode:
+        said = errors.strip().splitlines()[-1:] or ["the clients died"]
+        raise burst.BurstError(said[0])
+    return burst.read(text), owners
+
+
+def _owners(
+    process: Process, workers: list[psutil.Process]
+) -> dict[int, int]:
+    """A client's port -> the worker that has its connection now."""
+    return {
+        found.raddr.port: worker.pid
+        for worker in workers
+        for found in worker.net_connections("tcp4")
+        if found.raddr and found.laddr.port == process.port
+    }
+
+
+def attempt(server: Server, results: Results) -> Recording:
+    """Record it once.
+
+    Raises one of CHANCE, ServerError, or Unlike if nothing is wrong but
+    its shape.
+    """
+    options: tuple[str, ...] = ()
+    if server.name in WORKERS:
+        options = ("--workers", str(WORKERS[server.name]))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start(server, DELAY, options) as process,
+    ):
+        process.warm_up(WARM_UP)
+        file = Path(folder, "calls")
+        pids = [each.pid for each in process.processes()]
+        with traced(pids, file):
+            threads = _threads(process)
+            moments, owners = replay(process)
+            time.sleep(SETTLE_SECONDS)
+        text = file.read_text(errors="replace")
+        command = f"python3 {server.file} {process.options}"
+    return assemble(
+        server, command, results, moments, calls.parse(text),
+        timeline.Server(threads, DELAY, owners),
+    )
+
+
+def _threads(process: Process) -> dict[int, int]:
+    """Its threads, each with its process, the oldest first."""
+    return {
+        thread: each.pid
+        for each in process.processes()
+        for thread in sorted(found.id for found in each.threads())
+    }
+
+
+def assemble(
+    server: Server,
+    command: str,
+    results: Results,
+    moments: list[burst.Moments],
+    made: list[calls.Call],
+    known: timeline.Server,
+) -> Recording:
+    """A recording of what was seen. Raises TimelineError or Unlike."""
+    seen = timeline.build(made, moments, known)
+    rings = "io_uring_enter" in seen.calls_by_name
+    strace = results.tools.get("strace", "?")
+    for tiny in DETAIL:
+        found = Recording(
+            server=server.name,
+            command=command,
+            started=results.started,
+            commit=results.commit,
+            machine=results.machine,
+            tools={"strace": strace},
+            delay=DELAY,
+            clients=seen.clients,
+            lanes=[
+                Lane(
+                    lane.name,
+                    lane.worker,
+                    timeline.simplify(lane.spans, tiny),
+                )
+                for lane in seen.lanes
+            ],
+            calls=seen.calls,
+            calls_by_name=seen.calls_by_name,
+            note=f"{SLOWER} {RINGS}" if rings else SLOWER,
+        )
+        if len(recording.to_json(found).encode()) <= MOST_BYTES:
+            break
+    else:
+        raise timeline.TimelineError("there was too much for one file")
+    check(server, found)
+    return found
+
+
+def median(found: list[Recording]) -> Recording:
+    """The one in the middle by its length."""
+    found = sorted(found, key=lambda each: each.length)
+    middle = found[(len(found) - 1) // 2]
+    middle.repeats = len(found)
+    return middle
+
+
+# The command --------------------------------------------------------------
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this experiment."""
+    parser.add_argument(
+        "--only", type=_servers, default=list(SERVERS), metavar="LIST",
+        help="servers to record: step numbers or names, as in "
+        "--only 03,06-protocol",
+    )
+    parser.add_argument(
+        "--no-site", action="store_true", help="do not build the site"
+    )
+
+
+def _servers(text: str) -> list[Server]:
+    """The servers of a list, for argparse."""
+    try:
+        chosen = select(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not chosen:
+        raise argparse.ArgumentTypeError("it names no server")
+    return chosen
+
+
+def impossible() -> str | None:
+    """Why nothing can be recorded here and what to do, or None."""
+    missing = preflight.no_strace()
+    if missing is None:
+        return None
+    if sys.platform != "linux":
+        return (
+            "Recording needs strace, which is for Linux: the site shows the "
+            "recordings in docs/data/recordings."
+        )
+    if "not installed" in missing:
+        return (
+            "Recording needs strace, which is not installed: install the "
+            "package strace, as in sudo apt-get install strace."
+        )
+    return f"Recording is not possible: {missing}."
+
+
+def run(
+    options: argparse.Namespace,
+    results: Results,
+    folder: Path,
+    console: Console,
+) -> int:
+    """Record the servers, save each at once, print; the exit status."""
+    why = impossible()
+    if why:
+        console.print(why)
+        return 1
+    place = recording.REFERENCE if options.reference else recording.OWN
+    if options.output:
+        place = options.output
+        if any(_file(place, server).exists() for server in options.only):
+            console.print(
+                "--output names a folder that already holds recordings."
+            )
+            return 2
+    saved: list[Recording] = []
+    wrong: dict[str, str] = {}
+    status = 0
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        console=console, transient=True,
+    )
+    repeats = options.repeats or 1
+    try:
+        with progress:
+            task = progress.add_task("", total=len(options.only) * repeats)
+            for server in options.only:
+                found = []
+                for number in range(repeats):
+                    progress.update(task, description=server.name)
+                    one, fault = record(server, results)
+                    progress.advance(task)
+                    if fault:
+                        wrong[server.name] = fault
+                    if one and not (fault and options.reference):
+                        found.append(one)
+                    if one is None:  # it would not be better next time
+                        progress.advance(task, repeats - 1 - number)
+                        break
+                if found:
+                    saved.append(median(found))
+                    perfetto.save(saved[-1], place)
+                    saved[-1].save(place)
+    except KeyboardInterrupt:
+        status = 130
+    except StraceError as error:
+        console.print(
+            f"{str(error).capitalize()}: strace may not watch other "
+            "processes here; in a container, start that with "
+            "--cap-add=SYS_PTRACE."
+        )
+        status = 1
+    if saved:
+        show(saved, console)
+    for name, fault in wrong.items():
+        console.print(f"{name}: {escape(fault)}.")
+    if status == 130:
+        console.print("Interrupted: what the table shows is kept." if saved
+                      else "Interrupted before anything was recorded.")
+    if status:
+        return status
+    kept = {each.server for each in saved}
+    return int(any(server.name not in kept for server in options.only))
+
+
+def _file(place: Path, server: Server) -> Path:
+    return place / f"{server.name}.json"
+
+
+def record(
+    server: Server, results: Results
+) -> tuple[Recording | None, str]:
+    """Record it until all is well; what came out and what is wrong.
+
+    None: there was a fault each time; the text is that of the last. A
+    recording with a text: it is complete, but not what was promised.
+    Raises StraceError if strace may not watch anything here.
+    """
+    unlike: Unlike | None = None
+    fault = ""
+    for _ in range(ATTEMPTS):
+        try:
+            return attempt(server, results), ""
+        except Unlike as error:
+            if unlike is None or error.found.length < unlike.found.length:
+                unlike = error
+        except ServerError as error:
+            return None, str(error)
+        except CHANCE as error:
+            fault = str(error)
+            if FORBIDDEN in fault:
+                raise
+    if unlike:
+        return unlike.found, str(unlike)
+    return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
+
+
+def show(found: list[Recording], console: Console) -> None:
+    """Print what was recorded."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("server", "first answer", "last answer", "at once",
+                   "threads", "waiting", "system calls"):
+        left = column == "server"
+        table.add_column(column, justify="left" if left else "right")
+    for each in found:
+        first = min(client.first_byte for client in each.clients)
+        table.add_row(
+            each.server,
+            f"{first / 1000:.0f} ms",
+            f"{each.length / 1000:.0f} ms",
+            str(each.peak),
+            str(len(each.lanes)),
+            str(each.busy),
+            f"{sum(each.calls_by_name.values()):,}",
+        )
+    console.print(table)
+    console.print(
+        "[dim]at once: requests in service; waiting: threads that waited "
+        "for a request at once"
+    )
