@@ -5,7 +5,8 @@ build, with or without --strict.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 from pymdownx.superfences import (  # type: ignore[import-untyped]
@@ -46,11 +47,38 @@ def uid(md: Any, *words: str) -> str:
     return stem if used[stem] == 1 else f"{stem}-{used[stem]}"
 
 
-def code(md: Any, text: str, language: str, title: str) -> str:
-    """A highlighted block of code like any other on the page."""
+def code(
+    md: Any, text: str, language: str, title: str, file: str = "",
+    numbers: Sequence[int | None] = (),
+) -> str:
+    """A highlighted block of code like any other on the page.
+
+    file and numbers: where its lines come from, one number a line (None:
+    from nowhere), so that the player of recordings finds them.
+    """
     blocks = md.preprocessors["fenced_code_block"]
     html: str = blocks.highlight(
         src=text, language=language, options={"title": title}, md=md,
         classes=[], id_value="", attrs={},
     )
-    return html
+    return _numbered(html, file, numbers) if file else html
+
+
+def _numbered(
+    html: str, file: str, numbers: Sequence[int | None]
+) -> str:
+    """The same block, each line in an element that says where it is from.
+
+    Tags never go over the end of a line: Pygments sees to that.
+    """
+    before, opening, rest = html.partition("<code>")
+    content, closing, after = rest.rpartition("</code>")
+    lines = [f"{line}\n" for line in content.rstrip("\n").split("\n")]
+    if not opening or not closing or len(lines) != len(numbers):
+        raise SiteError(f"the lines of {file} cannot be told apart")
+    marked = "".join(
+        line if number is None
+        else f'<span data-line="{number}">{line}</span>'
+        for line, number in zip(lines, numbers, strict=True)
+    )
+    return f'{before}<code data-file="{escape(file)}">{marked}</code>{after}'

@@ -1,13 +1,297 @@
-"""The player of recordings."""
+"""The player of recordings: the fence ``race``.
 
+It is complete without a script: the end of each recording, waterfall,
+lanes and a table. docs/assets/race.js makes it play.
+"""
+
+import itertools
+import json
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import Any
 
-from tools.site.fence import fence
+from tools.recording import Recording
+from tools.servers import ROOT, Server
+from tools.site import (
+    options,
+    race_charts,
+    race_data,
+    race_lines,
+    race_stage,
+)
+from tools.site.errors import SiteError
+from tools.site.fence import fence, uid
+from tools.site.tables import table
+
+MOST_SERVERS = 2
+MARGIN = 1.02  # of the time axis, beyond the last answer
+NEAR = 0.01  # of the length: events closer than that are one step
+STEP = 0.05  # of the length: no step holds more
+MOST_CALLS = 200  # points of a counter that a page holds
+SLOWER = (
+    "Seen with strace, which makes every system call slower: compare "
+    "shapes, not milliseconds."
+)
+PERFETTO = "https://ui.perfetto.dev/"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A server of a race with its recording."""
+
+    server: Server
+    recording: Recording
+    file: Path
+    stage: race_stage.Stage
 
 
 def _render(text: str, md: Any) -> str:
-    """The player of recordings."""
-    return '<p class="seven-todo">race</p>'
+    """Recordings of one server or two, on one clock."""
+    chosen = options.parse(text, ["servers", "title"], ["caption"])
+    servers = options.servers(chosen["servers"])
+    names = [server.name for server in servers]
+    if len(names) > MOST_SERVERS or len(set(names)) != len(names):
+        raise SiteError("a race has one server or two different ones")
+    runs = [_run(server) for server in servers]
+    ident = uid(md, "race", *names)
+    end = max(run.recording.length for run in runs)
+    own = chosen.get("caption", "")
+    return (
+        f'<figure class="seven-race" id="{ident}" data-search-exclude>'
+        f'<p class="seven-title">{escape(chosen["title"])}</p>'
+        f'<div class="race-runs">'
+        f"{''.join(_board(run, at) for at, run in enumerate(runs))}</div>"
+        f'<div class="race-result">{_charts(ident, runs, end * MARGIN)}'
+        f"{_tables(runs)}</div>"
+        f'<script type="application/json">{_data(runs, end)}</script>'
+        f"<figcaption>{_caption(own, runs, _up(md))}</figcaption>"
+        "</figure>"
+    )
+
+
+def _run(server: Server) -> Run:
+    found, file = race_data.find(server.name)
+    return Run(server, found, file, race_stage.stage(found))
+
+
+def _board(run: Run, at: int) -> str:
+    """A server's name, its counters and its stage, as at the end."""
+    clients = len(run.recording.clients)
+    calls = int(race_data.FIGURES["calls"](run.recording))
+    return (
+        f'<div class="race-run" role="group" '
+        f'aria-label="Server {escape(run.server.name)}">'
+        '<div class="race-top"><p class="race-name">'
+        f"<strong>{escape(run.server.name)}</strong> "
+        f"{escape(run.server.title)}</p>"
+        '<dl class="race-counts">'
+        f"{_count('answered', 'answered', f'{clients} of {clients}')}"
+        f"{_count('work', 'at work', '0')}"
+        f"{_count('calls', 'system calls', f'{calls:,}')}</dl></div>"
+        f"{race_stage.html(run.stage, run.recording, at)}</div>"
+    )
+
+
+def _count(name: str, label: str, shown: str) -> str:
+    return (
+        f'<div class="race-count"><dt>{label}</dt>'
+        f'<dd data-count="{name}">{shown}</dd></div>'
+    )
+
+
+def _charts(ident: str, runs: list[Run], top: float) -> str:
+    """Both views, one after the other; a script shows one at a time."""
+    views = []
+    for view, heading, draw in (
+        ("requests", "Each request", race_charts.waterfall),
+        ("threads", "What the server is doing", race_charts.lanes),
+    ):
+        charts = ""
+        for run in runs:
+            name = run.server.name
+            charts += (
+                f'<p class="race-over"><strong>{escape(name)}</strong> '
+                f"{escape(run.server.waits)}</p>"
+            )
+            charts += draw(
+                f"{ident}-{view}-{name}", f"{heading}: {name}",
+                run.recording, top,
+            )
+        views.append(
+            f'<div class="race-view" data-view="{view}">'
+            f'<p class="race-heading">{heading}, '
+            f"{'a row a client' if view == 'requests' else 'a row a thread'}"
+            f"</p>{race_charts.legend(view == 'requests')}{charts}</div>"
+        )
+    return "".join(views)
+
+
+def _tables(runs: list[Run]) -> str:
+    """The clients of every run; times in ms."""
+    head = [
+        "Client", "begun, ms", "accepted", "read", "answer begins", "done",
+    ]
+    tables = []
+    for run in runs:
+        rows = [
+            [f"{at}"] + [
+                f"{time / 1000:,.1f}"
+                for time in (c.begun, c.accepted, c.read, c.answered, c.done)
+            ]
+            for at, c in enumerate(run.recording.clients, 1)
+        ]
+        name = escape(run.server.name)
+        tables.append(
+            f"<div><p><strong>{name}</strong>: "
+            f"{race_charts.summary(run.recording)} "
+            f"{race_charts.doing(run.recording)}</p>"
+            f"{table(head, rows, f'Every client of server {name}')}</div>"
+        )
+    return (
+        '<details class="seven-data race-data"><summary>These recordings '
+        f'as a table</summary><div>{"".join(tables)}</div></details>'
+    )
+
+
+def _up(md: Any) -> str | None:
+    """From the page to the top of the site; None where MkDocs is not."""
+    try:
+        url: str = md.treeprocessors["relpath"].file.url
+    except (KeyError, AttributeError):
+        return None
+    return "../" * url.count("/")
+
+
+def _caption(own: str, runs: list[Run], up: str | None) -> str:
+    """What was recorded, where and how; where the data is. HTML."""
+    words = [escape(own)] if own else []
+    first = runs[0].recording
+    words.append(
+        f"{len(first.clients)} clients, one request each, all at once; "
+        f"each request waits {first.delay:g} s."
+    )
+    places: dict[str, list[str]] = {}
+    for run in runs:
+        places.setdefault(_place(run), []).append(run.server.name)
+    for place, names in places.items():
+        who = f"{' and '.join(names)}: " if len(places) > 1 else ""
+        words.append(f"{escape(who)}{place}.")
+    words += [escape(sentence) for sentence in _notes(runs)]
+    words += [_links(run, up) for run in runs]
+    if any(_trace(run).is_file() for run in runs):
+        words.append(
+            "To zoom into every system call, save a trace and open it at "
+            f'<a href="{PERFETTO}">ui.perfetto.dev</a>, under '
+            "<em>Open trace file</em>."
+        )
+    return " ".join(words)
+
+
+def _notes(runs: list[Run]) -> list[str]:
+    """What must be known of how it was seen, each sentence once."""
+    found = [
+        sentence.rstrip(".") + "."
+        for run in runs
+        for sentence in run.recording.note.split(". ")
+        if sentence
+    ]
+    if not any("strace" in sentence for sentence in found):
+        found.append(SLOWER)
+    return list(dict.fromkeys(found))
+
+
+def _place(run: Run) -> str:
+    """When and on what a recording was made. HTML."""
+    made = run.recording
+    whose = "Your recording" if race_data.is_own(run.file) else "Recorded"
+    chosen = (
+        f", the median of {made.repeats} by its length"
+        if made.repeats > 1 else ""
+    )
+    return (
+        f"{whose} on {escape(made.started[:10])}, "
+        f"{escape(made.machine.cpu)}, {made.machine.cores} cores, "
+        f"{escape(made.machine.python)}{chosen}"
+    )
+
+
+def _trace(run: Run) -> Path:
+    return run.file.with_suffix(".trace.json")
+
+
+def _links(run: Run, up: str | None) -> str:
+    """Where a recording and its trace are; links if they are on the site."""
+    linked = up is not None and not race_data.is_own(run.file)
+    parts = []
+    for file, name in ((run.file, "recording"), (_trace(run), "trace")):
+        if not file.is_file():
+            continue
+        if linked:
+            address = escape(f"{up}data/recordings/{file.name}")
+            parts.append(f'<a href="{address}" download>{name}</a>')
+        else:
+            near = file.is_relative_to(ROOT)
+            path = file.relative_to(ROOT).as_posix() if near else file.name
+            parts.append(f"<code>{escape(path)}</code>")
+    return f"{escape(run.server.name)}: {', '.join(parts)}."
+
+
+def _data(runs: list[Run], end: int) -> str:
+    """What the script needs, small, and safe inside a script element."""
+    data = {
+        "end": end,
+        "top": round(end * MARGIN),
+        "steps": steps([run.stage for run in runs], end),
+        "runs": [_run_data(run) for run in runs],
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _run_data(run: Run) -> dict[str, Any]:
+    moves = [
+        list(itertools.chain(*((m.at, m.place + m.state) for m in its)))
+        for its in run.stage.moves
+    ]
+    lines = [
+        [
+            line.number, line.text, int(line.parked),
+            list(itertools.chain(*line.times)),
+        ]
+        for line in race_lines.running(run.recording)
+    ]
+    return {
+        "name": run.server.name,
+        "file": run.server.file,
+        "moves": moves,
+        "calls": list(itertools.chain(*thin(run.recording.calls))),
+        "lines": lines,
+    }
+
+
+def thin(calls: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A counter with at most MOST_CALLS points, the last one kept."""
+    every = -(-len(calls) // MOST_CALLS)
+    return calls[:-1:max(every, 1)] + calls[-1:]
+
+
+def steps(stages: list[race_stage.Stage], end: int) -> list[int]:
+    """The moments, in µs, at which something has happened.
+
+    Events close together are one step, at the last of them, so that a
+    press of a button always shows a difference.
+    """
+    events = sorted(
+        move.at for made in stages for moves in made.moves for move in moves
+    )
+    found: list[int] = []
+    begun = 0
+    for last, event in itertools.pairwise([*events, end + 1]):
+        if event - last > end * NEAR or event - begun > end * STEP:
+            found.append(last)
+            begun = event
+    return sorted({0, *found, end})
 
 
 race = fence(_render)

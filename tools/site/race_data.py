@@ -1,0 +1,104 @@
+"""The recordings the pages play: the committed ones or the reader's own.
+
+A recording of the reader takes the place of the committed one of the same
+server. The environment can name other folders: SEVEN_RECORDINGS for the
+committed ones; SEVEN_OWN as in `data` (``none``: the reader has none).
+"""
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+from tools import recording
+from tools.recording import Recording
+from tools.results import ResultsError
+from tools.site import options
+from tools.site.errors import SiteError
+
+PREFIX = "race:"  # of a number in a sentence
+
+# A number of a recording by its name; times in ms.
+FIGURES: dict[str, Callable[[Recording], float]] = {
+    "first": lambda r: min(c.done for c in r.clients) / 1000,
+    "last": lambda r: r.length / 1000,
+    "longest_wait": lambda r: max(c.done - c.begun for c in r.clients) / 1000,
+    "peak": lambda r: r.peak,
+    "busy": lambda r: r.busy,
+    "threads": lambda r: len(r.lanes),
+    "calls": lambda r: r.calls[-1][1] if r.calls else 0,
+}
+
+
+def reference_folder() -> Path:
+    """Where the committed recordings are."""
+    return Path(os.environ.get("SEVEN_RECORDINGS") or recording.REFERENCE)
+
+
+def own_folder() -> Path | None:
+    """Where the reader's recordings would be; None: do not look."""
+    named = os.environ.get("SEVEN_OWN")
+    if named == "none":
+        return None
+    return Path(named) / "recordings" if named else recording.OWN
+
+
+def find(name: str) -> tuple[Recording, Path]:
+    """The recording of a server and its file.
+
+    Raises SiteError if there is no such server or no recording of it.
+    """
+    options.server(name)
+    own = own_folder()
+    folders = [reference_folder()] if own is None else [
+        own, reference_folder(),
+    ]
+    for folder in folders:
+        file = folder / f"{name}.json"
+        if file.is_file():
+            return load(file, name), file
+    raise SiteError(
+        f"there is no recording of {name}: make one with ./bench.sh record"
+    )
+
+
+def is_own(file: Path) -> bool:
+    """Is it one that the reader made?"""
+    return file.parent == own_folder()
+
+
+def load(file: Path, name: str) -> Recording:
+    """The recording in a file. Raises SiteError if it is not one of name."""
+    try:
+        found = _read(file, file.stat().st_mtime_ns)
+    except OSError as error:
+        raise SiteError(
+            f"{file.name} cannot be read: {error.strerror}"
+        ) from error
+    except ResultsError as error:
+        raise SiteError(str(error)) from error
+    if found.server != name:
+        raise SiteError(f"{file.name} holds a recording of {found.server}")
+    if not found.clients or not found.lanes:
+        raise SiteError(f"{file.name} holds no clients or no threads")
+    if any(not 0 <= c.lane < len(found.lanes) for c in found.clients):
+        raise SiteError(f"{file.name} has a client in a lane too many")
+    return found
+
+
+@lru_cache(maxsize=32)
+def _read(file: Path, stamp: int) -> Recording:
+    del stamp  # part of the key: a file that changed is read again
+    return recording.load(file)
+
+
+def figure(word: str) -> tuple[float, str]:
+    """A number of a recording, from ``race:NAME.FIGURE``, and its figure."""
+    name, dot, wanted = word.removeprefix(PREFIX).rpartition(".")
+    if not dot or wanted not in FIGURES:
+        known = ", ".join(FIGURES)
+        raise SiteError(
+            f"{word!r} is not {PREFIX}server.figure; the figures are {known}"
+        )
+    found, _ = find(name)
+    return float(FIGURES[wanted](found)), wanted
