@@ -1,0 +1,242 @@
+"""Questions with answers: the fence, its links, and what a browser does."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
+    Axe,
+)
+from playwright.sync_api import Browser, Page
+
+from tests.site.browsing import needs_browser, open_page, visit
+from tests.site.conftest import Render
+from tools.results import Results
+from tools.servers import ROOT
+from tools.site import quiz
+from tools.site.errors import SiteError
+
+ONE = """\
+question: How *long* do three
+  `curl` take?
+- [ ] One `a | b` second | Each would need a **thread**, see
+  [there](other.md#there).
+- [x] Three seconds | One after the other.
+- [ ] For ever | Each one ends.
+because: It serves `#!num 01.classic.requests_per_second` a second."""
+SEVERAL = """\
+question: Which block?
+title: Check yourself
+- [x] accept | It waits for a client.
+- [ ] close | It returns at once.
+- [x] recv | It waits for bytes."""
+
+
+def fenced(body: str) -> str:
+    return f"```quiz\n{body}\n```\n"
+
+
+def test_a_question_with_its_answers(
+    reference: Results, render: Render
+) -> None:
+    html = render(fenced(ONE))
+    assert html.count('type="radio"') == 3
+    assert "How <em>long</em> do three <code>curl</code> take?" in html
+    assert "One <code>a | b</code> second</label>" in html
+    assert html.count("</span> No.</strong>") == 2
+    assert "</span> Right.</strong> One after the other." in html
+    assert re.search("It serves <data[^>]*>10.0</data> a second", html)
+    assert "checked" not in html
+    order = [html.index(w) for w in ("Three", "One after", "For ever")]
+    assert order == sorted(order)  # each reason follows its answer
+    # Whoever searches finds the question, not the answer.
+    hidden = html.index("data-search-exclude")
+    assert html.index("do three") < hidden < html.index("One <code>")
+
+
+def test_several_right_answers_are_boxes(render: Render) -> None:
+    html = render(fenced(SEVERAL))
+    assert html.count('type="checkbox"') == 3
+    assert "Check yourself" in html
+    assert "Choose every answer" in html
+
+
+def test_names_and_ids_are_once_on_a_page_and_the_same_in_every_build(
+    reference: Results, render: Render
+) -> None:
+    page = "\n".join([fenced(ONE), fenced(ONE), fenced(SEVERAL)])
+    html = render(page)
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids)) == 3 + 9
+    names = re.findall(r' name="([^"]+)"', html)
+    assert len(set(names)) == 3
+    assert set(re.findall(r' for="([^"]+)"', html)) < set(ids)
+    assert html == render(page)
+
+
+def test_it_stands_where_any_fence_can(render: Render) -> None:
+    indented = "\n".join(f"    {x}" for x in fenced(SEVERAL).splitlines())
+    html = render(f'Before.\n\n=== "Tab"\n\n{indented}\n\nAfter `x`.\n')
+    assert "It waits for bytes." in html
+    assert html.endswith("<p>After <code>x</code>.</p>")
+    assert "data-seven-prose" not in html
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("- [x] a | b\n- [ ] c | d", "no question"),
+        ("question: q?\n- [x] a | b", "two answers"),
+        ("question: q?\n- [ ] a | b\n- [ ] c | d", "marked as right"),
+        ("question: q?\n- [x] a | b\n- [ ] c", "needs ' | ' and why"),
+        ("question: q?\n- [x] a | b\n- [ ] c | ", "needs ' | ' and why"),
+        ("question: q?\n- [x] a | b\n- [ ] `c | d`", "needs ' | ' and why"),
+        ("question: q?\n- [x] a | b\n- [ ] | d", "needs ' | ' and why"),
+        ("question: q?\n- [x] a | b\n- [ ] a | d", "an answer is there"),
+        ("question: q?\n- [x] a | b\n- [y] c | d", "is neither"),
+        ("question: q?\nanswer: a\n- [x] a | b", "is neither"),
+        ("question: q?\nquestion: r?\n- [x] a | b", "is there twice"),
+        ("question:\n- [x] a | b\n- [ ] c | d", "says nothing"),
+    ],
+)
+def test_what_is_no_quiz_ends_the_build(
+    body: str, why: str, render: Render
+) -> None:
+    with pytest.raises(SiteError, match=re.escape(why)):
+        quiz.parse(body)
+    with pytest.raises(Exception, match="the fence 'quiz' cannot be made"):
+        render(fenced(body))
+
+
+def test_a_number_that_is_not_there_ends_the_build(
+    reference: Results, render: Render
+) -> None:
+    with pytest.raises(Exception, match=r"the number .* cannot be made"):
+        render(fenced(ONE.replace("01.classic", "99.classic")))
+
+
+def build(folder: Path, *bodies: str) -> subprocess.CompletedProcess[str]:
+    """A site of two pages, the first with these quizzes."""
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    config = re.sub(r"(?s)\nnav:.*?\nvalidation:", "\nvalidation:", config)
+    (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "assets", folder / "docs" / "assets")
+    page = "\n".join(fenced(body) for body in bodies)
+    (folder / "docs" / "index.md").write_text(f"# One\n\n{page}\nEnd.\n")
+    (folder / "docs" / "other.md").write_text("# Two\n\n## There\n")
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict",
+         "-f", folder / "mkdocs.yml", "-d", folder / "site"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("link", ["nowhere.md", "other.md#nowhere"])
+def test_a_dead_link_fails_the_strict_build(
+    tmp_path: Path, link: str
+) -> None:
+    done = build(tmp_path, ONE.replace("other.md#there", link))
+    assert done.returncode != 0
+    assert "nowhere" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quiz")
+    done = build(folder, ONE, SEVERAL)
+    assert done.returncode == 0, done.stderr
+    return folder / "site" / "index.html"
+
+
+def test_links_are_rewritten_and_only_the_question_is_found(
+    built: Path,
+) -> None:
+    assert 'href="other.html#there"' in built.read_text(encoding="utf-8")
+    index = built.parent / "search" / "search_index.json"
+    found = json.loads(index.read_text(encoding="utf-8"))["docs"][0]["text"]
+    assert "do three" in found
+    assert "Which block?" in found
+    assert "End." in found
+    for hidden in ("Three seconds", "Right", "recv", "waits", "It serves"):
+        assert hidden not in found
+
+
+def said(page: Page) -> list[str]:
+    """What the live regions hold for a screen reader."""
+    texts = page.get_by_role("status").all_inner_texts()
+    return [text.strip() for text in texts if text.strip()]
+
+
+@needs_browser
+def test_choosing_says_why_without_a_script(
+    browser: Browser, built: Path
+) -> None:
+    page, trouble = open_page(browser, "light", width=375, script=False)
+    page.goto(built.as_uri())
+    assert said(page) == []
+    assert not page.get_by_text("Start over").first.is_visible()
+    page.get_by_label("Three seconds").check()
+    right, because = said(page)
+    assert right == "✓ Right. One after the other."
+    assert because.startswith("It serves ")
+    page.get_by_text("For ever").click()  # the words are as good
+    assert said(page) == ["✗ No. Each one ends.", because]
+    # The other question has not moved; its answers add up.
+    page.get_by_label("close").check()
+    page.get_by_label("recv").check()
+    assert said(page)[2:] == [
+        "✗ No. It returns at once.", "✓ Right. It waits for bytes.",
+    ]
+    page.get_by_text("Start over").first.click()
+    assert len(said(page)) == 2
+    page.context.close()
+    assert not trouble
+
+
+@needs_browser
+def test_keys_choose_and_enter_sends_nothing(
+    browser: Browser, built: Path
+) -> None:
+    page, trouble = open_page(browser, "light", script=False)
+    page.goto(built.as_uri())
+    page.get_by_label("One").focus()
+    page.keyboard.press("Space")
+    assert said(page)[0].startswith("✗ No. Each would need a thread")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert said(page)[0] == "✓ Right. One after the other."
+    assert page.url == built.as_uri()
+    page.context.close()
+    assert not trouble
+
+
+@needs_browser
+def test_paper_shows_every_reason(browser: Browser, built: Path) -> None:
+    page, trouble = open_page(browser, "light")
+    visit(page, built)
+    page.emulate_media(media="print")
+    assert len(said(page)) == 3 + 1 + 3
+    assert not page.get_by_text("Start over").first.is_visible()
+    page.context.close()
+    assert not trouble
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_answered_question_is_accessible(
+    browser: Browser, built: Path, scheme: str
+) -> None:
+    page, trouble = open_page(
+        browser, "dark" if scheme == "dark" else "light"
+    )
+    visit(page, built)
+    for box in page.locator(".seven-quiz input").all():
+        box.check()
+    done = Axe().run(page, options={"preload": False})
+    assert not done.response["violations"], done.generate_report()
+    page.context.close()
+    assert not trouble
