@@ -1,0 +1,128 @@
+"""What goes over the wire: real requests and answers, byte for byte.
+
+Each exchange starts a fresh server, sends its bytes over a socket, and
+keeps all that comes back until the server closes. The requests are those
+of curl and of ab, and some that no good client sends.
+"""
+
+import argparse
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from tools import exchange
+from tools.bench.server import Process, ServerError, start
+from tools.exchange import Exchange
+from tools.results import Results
+from tools.servers import ROOT, by_name
+
+ABOUT = "requests and answers byte for byte, for the site (5 seconds)"
+SECONDS = 10.0  # for the whole answer
+RECV_SIZE = 64 * 1024
+
+# The port of our examples; a server does not compare it with its own.
+HOST = b"Host: 127.0.0.1:8000\r\n"
+CURL = HOST + b"User-Agent: curl/7.88.1\r\nAccept: */*\r\n"
+AB = HOST + b"User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to send to which server.
+
+    half_close: end our side then, because the server would wait for more.
+    """
+
+    server: str
+    sent: bytes
+    half_close: bool = False
+
+
+REQUESTS = {
+    "get": Request("02", b"GET / HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "http-server": Request("01", b"GET / HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "keep-alive": Request(
+        "03",
+        b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
+        b"GET /missing HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n",
+    ),
+    "head": Request("02", b"HEAD / HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "not-found": Request("02", b"GET /missing HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "not-allowed": Request("02", b"DELETE / HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "bad-request": Request("02", b"GET / HTTP/1.1\r\nAccept: */*\r\n\r\n"),
+    "http10": Request("03", b"GET / HTTP/1.0\r\n" + AB + b"\r\n"),
+    "http10-keep-alive": Request(
+        "03",
+        b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n" + AB + b"\r\n",
+        half_close=True,
+    ),
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """This experiment has no options of its own."""
+
+
+def run(
+    options: argparse.Namespace,
+    results: Results,
+    folder: Path,
+    console: Console,
+) -> int:
+    """Capture every exchange, save and print it; 0."""
+    place = exchange.REFERENCE if options.reference else folder
+    for name, request in REQUESTS.items():
+        with start(by_name(request.server), 0.0) as process:
+            received = converse(process, request)
+        made = Exchange(
+            name=name,
+            server=request.server,
+            command=results.command,
+            started=results.started,
+            commit=results.commit,
+            versions={"python": results.machine.python},
+            sent=request.sent,
+            received=received,
+            half_closed=request.half_close,
+        )
+        made.save(place)
+        show(made, console)
+    console.print(f"\nThe exchanges: {_shown(place)}")
+    return 0
+
+
+def converse(process: Process, request: Request) -> bytes:
+    """All that the server answers until it closes. Raises ServerError."""
+    address = ("127.0.0.1", process.port)
+    received = b""
+    try:
+        with socket.create_connection(address, timeout=SECONDS) as client:
+            client.sendall(request.sent)
+            if request.half_close:
+                client.shutdown(socket.SHUT_WR)
+            while data := client.recv(RECV_SIZE):
+                received += data
+    except OSError as error:
+        raise ServerError(
+            f"{process.server.name} has not answered and closed: {error}"
+        ) from error
+    return received
+
+
+def show(made: Exchange, console: Console) -> None:
+    """Print an exchange as text."""
+    console.print(f"\n[bold]{made.name}[/], server {made.server}")
+    for arrow, data in (("->", made.sent), ("<-", made.received)):
+        for line in data.decode(exchange.CODING).splitlines():
+            console.print(f"  {arrow} {escape(line)}")
+
+
+def _shown(folder: Path) -> str:
+    """A folder as the reader would type it from here."""
+    try:
+        return f"{folder.resolve().relative_to(ROOT)}/"
+    except ValueError:
+        return str(folder)

@@ -1,0 +1,82 @@
+"""The format of captured bytes: written by tools.bench, read by tools.site.
+
+An exchange is what went over one connection: every byte the client sent
+and every byte the server answered until it closed. One file each,
+``NAME.json`` in `REFERENCE`. There the bytes stand as text (one character
+a byte, Latin-1) cut after each LF, so that a change can be read.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tools.results import DATA, ResultsError
+
+SCHEMA = 1
+REFERENCE = DATA / "wire"
+CODING = "latin-1"  # byte 0 to 255 is character 0 to 255
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What both sides of one connection sent.
+
+    half_closed: the client ended its side as soon as it had sent all.
+    """
+
+    name: str
+    server: str  # its name in tools.servers
+    command: str  # what captured it
+    started: str  # ISO 8601 with offset
+    commit: str  # "" outside git; ends in "+" if files were changed
+    versions: dict[str, str]  # name -> version
+    sent: bytes
+    received: bytes
+    half_closed: bool = False
+    schema: int = SCHEMA
+
+    def save(self, folder: Path) -> Path:
+        """Write NAME.json; a crash leaves the old file whole."""
+        data = asdict(self)
+        data["sent"] = _lines(self.sent)
+        data["received"] = _lines(self.received)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.name}.json"
+        fresh = file.with_name(f"{file.name}.new")
+        fresh.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        os.replace(fresh, file)
+        return file
+
+
+def _lines(data: bytes) -> list[str]:
+    r"""Text that ends in \n each, but for the last."""
+    return [line.decode(CODING) for line in _cut(data)]
+
+
+def _cut(data: bytes) -> list[bytes]:
+    parts = [part + b"\n" for part in data.split(b"\n")]
+    parts[-1] = parts[-1][:-1]
+    return [part for part in parts if part]
+
+
+def load(file: Path) -> Exchange:
+    """Read an exchange. Raises ResultsError if it is unusable."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data.get("schema") != SCHEMA:
+            raise ResultsError(
+                f"{file.name} has schema {data.get('schema')}, this "
+                f"version reads {SCHEMA}: capture again with ./bench.sh wire"
+            )
+        for side in ("sent", "received"):
+            data[side] = "".join(data[side]).encode(CODING)
+        return Exchange(**data)
+    except OSError as error:
+        raise ResultsError(
+            f"{file.name} cannot be read: {error.strerror}"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(
+            f"{file.name} is not an exchange: {error}"
+        ) from error
