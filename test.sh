@@ -6,32 +6,34 @@
 #   ./test.sh -k timeouts -x             what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
 #   ./test.sh --server my/server.py --step 03   (or like one: 05-heap)
+#   ./test.sh --conformance FILE         everything, and write to FILE what
+#                                        each rule did on each server
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . tools/venv.sh
 
 # "--server PATH" becomes "--server=PATH" (pytest would look for tests in a
-# PATH that stands alone), seen from the caller's directory.
+# PATH that stands alone), seen from the caller's directory; a FILE too.
 arguments=(-n 8 --no-loadscope-reorder)
 while [ $# -gt 0 ]; do
     case $1 in
-    --server | --step)
+    --server | --step | --conformance)
         if [ $# -lt 2 ]; then
             echo "$1 needs a value, as in: ./test.sh --server my/server.py" \
-                "--step 03" >&2
+                "--step 03, or ./test.sh --conformance results.json" >&2
             exit 2
         fi
         name=$1 value=$2
         shift
         ;;
-    --server=* | --step=*) name=${1%%=*} value=${1#*=} ;;
+    --server=* | --step=* | --conformance=*) name=${1%%=*} value=${1#*=} ;;
     *) name='' ;;
     esac
     if [ -z "$name" ]; then
         arguments+=("$1")
     else
         case $name$value in
-        --server/* | --step*) ;;
+        --server/* | --conformance/* | --step*) ;;
         *) value=$caller/$value ;;
         esac
         arguments+=("$name=$value")

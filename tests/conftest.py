@@ -18,10 +18,12 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
     LoadScopeScheduling,
 )
 
+from tests import conformance
 from tests.client import transcript
 from tests.process import Running, running
 from tests.rules import RULES
-from tools.servers import LESSONS, NO, POOL, ROOT, SERVERS, YES, Server
+from tools.conformance import sides
+from tools.servers import LESSONS, NO, ROOT, SERVERS, YES, Server
 
 SERVERS_KEY = pytest.StashKey[tuple[Server, ...]]()
 SHOWN = 600  # bytes of what was sent and received beside a failure
@@ -39,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "like, as 05-heap: decides which lessons "
         "are expected (else taken from its path)",
     )
+    conformance.add_option(group)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SERVERS_KEY] = (own_server(path, step),)
     elif step:
         raise pytest.UsageError("--step goes with --server PATH.")
+    conformance.configure(config)
 
 
 def own_server(path: Path, step: str | None) -> Server:
@@ -145,17 +149,11 @@ def lesson_sides(server: Server, name: str) -> Iterator[object]:
         strict=True, raises=AssertionError,
         reason=f"the table of lessons says {value}: {LESSONS[name]}",
     )
-    if value == POOL:
-        good, bad = "below", "above"
-        if name == "threads":  # they grow up to the pool, then no more
-            good, bad = bad, good
-        yield pytest.param(server, good, id=f"{server.name}-{good}")
+    for side, expected in sides(name, value).items():
         yield pytest.param(
-            server, bad, id=f"{server.name}-{bad}", marks=fails
+            server, side, id=f"{server.name}-{side}".rstrip("-"),
+            marks=[fails] if expected == NO else [],
         )
-    else:
-        marks = [fails] if value == NO else []
-        yield pytest.param(server, "", id=server.name, marks=marks)
 
 
 def pytest_collection_modifyitems(
@@ -171,6 +169,7 @@ def pytest_collection_modifyitems(
         chosen.append(item)
         if server is not None:
             expect_exempt(item, server, strict=not own)
+        conformance.tell(item, server, side_of(item))
     chosen.sort(key=order)
     items[:] = chosen
     if left:
@@ -191,6 +190,12 @@ def server_of(item: pytest.Item) -> Server | None:
     callspec = getattr(item, "callspec", None)
     server = callspec.params.get("server") if callspec else None
     return server if isinstance(server, Server) else None
+
+
+def side_of(item: pytest.Item) -> str:
+    """The side of a lesson this test proves; "" if there is one only."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("side", "")) if callspec else ""
 
 
 def expect_exempt(item: pytest.Item, server: Server, strict: bool) -> None:

@@ -1,0 +1,239 @@
+"""``--conformance FILE``: writes what each rule did on each server.
+
+Tests say by their user properties which rules and lessons they prove, and
+where; their reports carry them to the process that writes, also from the
+workers of pytest-xdist. Only a complete run is written: every test that
+was collected came to its end, and no rule, lesson or server is missing.
+"""
+
+import importlib.metadata
+import resource
+import shlex
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rules import RULES
+from tools import conformance
+from tools.bench import preflight
+from tools.conformance import (
+    EXPECTED,
+    FAILED,
+    OUTCOMES,
+    PASSED,
+    SKIPPED,
+    Cell,
+    Conformance,
+)
+from tools.servers import LESSONS, ROOT, SERVERS, Server
+
+# What leaves tests out, so that the run is not a whole one.
+CHOOSING = {
+    "server": "--server", "keyword": "-k", "markexpr": "-m",
+    "deselect": "--deselect", "ignore": "--ignore",
+    "ignore_glob": "--ignore-glob", "lf": "--last-failed",
+    "stepwise": "--stepwise", "collectonly": "--collect-only",
+}  # fmt: skip
+FIXED = ("-n", "8", "--no-loadscope-reorder")  # what test.sh begins with
+
+
+def add_option(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--conformance", metavar="FILE",
+        help="write to FILE what the tests of each rule and lesson did on "
+        "each server; only a whole run is written",
+    )
+
+
+def configure(config: pytest.Config) -> None:
+    """Record this run if somebody asked, in the process that reports."""
+    given = config.getoption("--conformance")
+    if not given or hasattr(config, "workerinput"):
+        return
+    for name, option in CHOOSING.items():
+        if config.getoption(name, None):
+            raise pytest.UsageError(
+                f"--conformance writes whole runs: leave out {option}."
+            )
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        raise pytest.UsageError(
+            "--conformance writes whole runs: name no tests."
+        )
+    file = Path(config.invocation_params.dir, given)
+    if file.is_dir() or not file.parent.is_dir():
+        raise pytest.UsageError(
+            f"--conformance cannot write {given}: "
+            + ("it" if file.is_dir() else "its folder")
+            + (" is a folder." if file.is_dir() else " is not there.")
+        )
+    config.pluginmanager.register(Recorder(config, file), "conformance")
+
+
+def tell(item: pytest.Item, server: Server | None, side: str) -> None:
+    """Let the reports of a test say what it proves, and for whom.
+
+    One that takes no server is about the program of its steps, and so
+    counts for all the servers made of it.
+    """
+    if not item.config.getoption("--conformance"):
+        return
+    for kind in ("rule", "lesson"):
+        for mark in item.iter_markers(kind):
+            whom = [server] if server else [
+                each for each in SERVERS if each.step in mark.args[1]
+            ]
+            for each in whom:
+                where = conformance.place(each.name, side)
+                item.user_properties.append((f"{kind}:{mark.args[0]}", where))
+
+
+class Recorder:
+    """Counts what the tests do, and writes it in the end."""
+
+    def __init__(self, config: pytest.Config, file: Path) -> None:
+        self.config = config
+        self.file = file
+        self.begun = time.monotonic()
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.collected: set[str] = set()
+        self.under_way: dict[str, tuple[str, str]] = {}
+        self.finished: set[str] = set()
+        self.totals = dict.fromkeys(OUTCOMES, 0)
+        self.cells: dict[str, dict[str, dict[str, Cell]]] = {
+            "rule": {}, "lesson": {},
+        }
+        self.said = ""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.collected.update(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(
+        self, ids: list[str]
+    ) -> None:
+        self.collected.update(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test reports three times: setup, call, teardown."""
+        name = report.nodeid
+        outcome, why = outcome_of(report)
+        if outcome and self.under_way.get(name, ("",))[0] != FAILED:
+            self.under_way[name] = (outcome, why)
+        if report.when == "teardown":
+            self.finished.add(name)
+            self.count(report, *self.under_way.pop(name))
+
+    def count(
+        self, report: pytest.TestReport, outcome: str, why: str
+    ) -> None:
+        self.totals[outcome] += 1
+        for key, where in report.user_properties:
+            kind, _, name = key.partition(":")
+            if kind in self.cells:
+                row = self.cells[kind].setdefault(name, {})
+                row.setdefault(str(where), Cell()).add(outcome, why)
+
+    def pytest_sessionfinish(
+        self, session: pytest.Session, exitstatus: int
+    ) -> None:
+        run = self.result()
+        why = next(self.holes(run, exitstatus), "")
+        if not why:
+            try:
+                run.save(self.file)
+            except OSError as error:
+                why = f"the system says: {error.strerror}"
+        if why:
+            self.said = f"{self.file.name} was not written: {why}."
+            if exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        else:
+            self.said = f"{self.file.name} was written."
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> None:
+        terminalreporter.line(self.said)
+
+    def holes(self, run: Conformance, exitstatus: int) -> Iterator[str]:
+        """Why this is not a whole run; nothing if it is."""
+        if exitstatus not in (
+            pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED
+        ):
+            yield "the run was interrupted"
+        left = len(self.collected - self.finished)
+        if left:
+            yield (
+                f"{left} of {len(self.collected)} tests did not come to "
+                "their end"
+            )
+        for lack in conformance.lacks(run, RULES, SERVERS):
+            yield f"the run has {lack}"
+
+    def result(self) -> Conformance:
+        rules, lessons = self.cells["rule"], self.cells["lesson"]
+        names = [server.name for server in SERVERS]
+        tools = ("pytest", "pytest-xdist")
+        return Conformance(
+            command=command(self.config.invocation_params.args),
+            started=self.started,
+            commit=preflight.commit(),
+            machine=preflight.machine(
+                resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            ),
+            tools={name: importlib.metadata.version(name) for name in tools},
+            seconds=round(time.monotonic() - self.begun, 1),
+            totals=self.totals,
+            rules={r: in_order(rules[r], names) for r in RULES if r in rules},
+            lessons={
+                each: in_order(lessons[each], names)
+                for each in LESSONS if each in lessons
+            },
+        )
+
+
+def outcome_of(report: pytest.TestReport) -> tuple[str, str]:
+    """What one report of a test means: ("", "") if nothing yet."""
+    if report.failed:
+        return FAILED, ""
+    if report.skipped:
+        if hasattr(report, "wasxfail"):
+            return EXPECTED, ""
+        return SKIPPED, reason(report.longrepr)
+    return (PASSED, "") if report.when == "call" else ("", "")
+
+
+def reason(longrepr: Any) -> str:
+    """Why a test was skipped: (file, line, "Skipped: why")."""
+    text = longrepr[2] if isinstance(longrepr, (tuple, list)) else longrepr
+    return str(text).removeprefix("Skipped: ")
+
+
+def in_order(row: dict[str, Cell], names: list[str]) -> dict[str, Cell]:
+    """Cells in the order of the servers, whoever was ready first."""
+    return dict(sorted(
+        row.items(), key=lambda cell: (names.index(cell[0].split()[0]),
+                                       cell[0]),
+    ))  # fmt: skip
+
+
+def command(arguments: tuple[str, ...]) -> str:
+    """What to type to do this again, seen from the repository."""
+    begin = ["python", "-m", "pytest"]
+    if arguments[:len(FIXED)] == FIXED:
+        begin, arguments = ["./test.sh"], arguments[len(FIXED):]
+    words = []
+    for word in arguments:
+        option, equals, value = word.partition("=")
+        if option == "--conformance" and equals:
+            path = Path(value)
+            inside = path.is_relative_to(ROOT)
+            value = str(path.relative_to(ROOT)) if inside else path.name
+            words += [option, value]
+        else:
+            words.append(word)
+    return shlex.join([*begin, *words])
