@@ -2,12 +2,18 @@
 
 Every shape has a class and no colour; docs/assets/seven.css gives colours
 for light, dark and print. No script is needed.
+
+What a chart shows of the reference stands in its figure's data-chart too,
+as JSON: docs/assets/compare.js draws it again from that, by the same rules,
+with fewer servers or beside other results. A test holds the two together.
 """
 
 import itertools
+import json
 import math
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from tools.results import Point
 from tools.servers import Server
@@ -42,11 +48,17 @@ class Line:
 
 
 def frame(
-    uid: str, title: str, legend: str, drawing: str, data: str, caption: str
+    uid: str, title: str, legend: str, drawing: str, data: str, caption: str,
+    told: dict[str, Any],
 ) -> str:
-    """A chart with its title, legend, table and caption. HTML inside."""
+    """A chart with its title, legend, table and caption. HTML inside.
+
+    told: what the chart is made from, for scripts.
+    """
+    told = {"title": title, **told}
     return (
-        f'<figure class="seven-chart" id="{uid}" data-search-exclude>'
+        f'<figure class="seven-chart" id="{uid}" data-search-exclude '
+        f'data-chart="{escape(json.dumps(told, ensure_ascii=False))}">'
         f'<p class="seven-title">{escape(title)}</p>'
         f"{legend}{drawing}"
         '<details class="seven-data"><summary>These numbers as a table'
@@ -67,9 +79,12 @@ def legend(keys: list[tuple[str, str]]) -> str:
 
 def bars(
     uid: str, title: str, name: str, rows: list[Bar], mark: str | None,
-    caption: str,
+    caption: str, clients: int | None = None,
 ) -> str:
-    """A bar a server, the one called mark set off as this step."""
+    """A bar a server, the one called mark set off as this step.
+
+    clients: the load that was asked for, None if any.
+    """
     known = [
         v
         for row in rows
@@ -118,6 +133,20 @@ def bars(
         ),
         _bars_table(rows, name, with_own),
         caption,
+        {
+            "kind": "bars", "suite": rows[0].point.suite, "clients": clients,
+            "figure": name, "axis": figure(name).axis, "mark": mark,
+            "possible": possible,
+            "rows": [
+                {
+                    "server": row.server.name, "title": row.server.title,
+                    "value": value(row.point, name),
+                    "spread": spread(row.point, name),
+                    "reason": row.point.reason,
+                }
+                for row in rows
+            ],
+        },
     )
 
 
@@ -141,7 +170,7 @@ def _bar(
     if row.own is not None:
         own = _rectangle(row.own, name, top, y + 38, 10, "own", limit)
         parts.append(own)
-    return "".join(parts)
+    return svg.element("g", "".join(parts), data_server=row.server.name)
 
 
 def _rectangle(
@@ -152,7 +181,8 @@ def _rectangle(
     if found is None:
         reason = point.reason or "not measured"
         return svg.text(
-            f"{DASH} {reason}", x=0, y=y + height - 2, class_="seven-value"
+            f"{DASH} {reason}", x=0, y=svg.px(y + height - 2),
+            class_="seven-value",
         )
     end, parts = found, []
     parts.append(
@@ -169,20 +199,22 @@ def _rectangle(
         parts.append(
             svg.element(
                 "line", class_="seven-spread",
-                x1=x1, x2=x2, y1=f"{middle:g}", y2=f"{middle:g}",
+                x1=x1, x2=x2, y1=svg.px(middle), y2=svg.px(middle),
             )
         )
         for x in (x1, x2):
             parts.append(
                 svg.element(
                     "line", class_="seven-spread", x1=x, x2=x,
-                    y1=f"{middle - 3:g}", y2=f"{middle + 3:g}",
+                    y1=svg.px(middle - 3), y2=svg.px(middle + 3),
                 )
             )
     if limit is not None and limit * 0.6 < end < limit:
         end = limit  # or the number would lie across that line
     words = figure(name).write(found) + (" yours" if kind == "own" else "")
-    label = svg.text(words, x=7, y=f"{height / 2 + 4:g}", class_="seven-value")
+    label = svg.text(
+        words, x=7, y=svg.px(height / 2 + 4), class_="seven-value"
+    )
     parts.append(svg.at(svg.percent(end / top), y, label))
     return "".join(parts)
 
@@ -237,7 +269,7 @@ def _bars_table(rows: list[Bar], name: str, with_own: bool) -> str:
         if with_own:
             cells.append(_cells(row.own, name)[0] if row.own else DASH)
         body.append([escape(cell) for cell in cells])
-    return table(head, body)
+    return table(head, body, servers=[row.server.name for row in rows])
 
 
 def _cells(point: Point, name: str) -> list[str]:
@@ -267,10 +299,7 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
             drawing.append(
                 svg.at(
                     axes.x(last), axes.y(last),
-                    svg.element(
-                        "path", class_="seven-end",
-                        d="M-7 -7L7 7M-7 7L7 -7",
-                    ),
+                    svg.element("path", class_="seven-end", d=CROSS),
                 )
             )
             notes.append(
@@ -298,6 +327,24 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
         ) + reasons,
         _sweep_table(lines),
         caption,
+        {
+            "kind": "sweep", "suite": "sweep",
+            "lines": [
+                {
+                    "server": line.server.name, "step": line.server.step,
+                    "variant": line.server.path.name != "server.py",
+                    "end": _end(line.points),
+                    "points": [
+                        {
+                            "clients": point.clients, "delay": point.delay,
+                            "rate": point.median("requests_per_second"),
+                        }
+                        for point in line.points
+                    ],
+                }
+                for line in lines
+            ],
+        },
     )
 
 
@@ -350,10 +397,11 @@ class _Axes:
             y = self._y(rate)
             parts.append(
                 svg.element(
-                    "line", class_="seven-grid", x1=0, x2="100%", y1=y, y2=y
+                    "line", class_="seven-grid", x1=0, x2="100%",
+                    y1=svg.px(y), y2=svg.px(y),
                 )
                 + svg.text(
-                    f"{rate:,.0f}", x=-12, y=y + 4, text_anchor="end",
+                    f"{rate:,.0f}", x=-12, y=svg.px(y + 4), text_anchor="end",
                     class_="seven-tick",
                 )
             )
@@ -376,11 +424,13 @@ class _Axes:
             return ""
         return svg.element(
             "line", class_="seven-possible",
-            x1=self._x(1), y1=self._y(1 / self.delay),
-            x2=self._x(self.clients), y2=self._y(self.clients / self.delay),
+            x1=self._x(1), y1=svg.px(self._y(1 / self.delay)),
+            x2=self._x(self.clients),
+            y2=svg.px(self._y(self.clients / self.delay)),
         )
 
 
+CROSS = "M-7 -7L7 7M-7 7L7 -7"  # where a line ends before the others
 # A shape a step, so that nobody has to tell the colours apart.
 SHAPES = {
     1: "M-4 -4H4V4H-4Z",
@@ -407,7 +457,8 @@ def _line(
     parts = [
         svg.element(
             "line",
-            x1=axes.x(one), y1=axes.y(one), x2=axes.x(two), y2=axes.y(two),
+            x1=axes.x(one), y1=svg.px(axes.y(one)),
+            x2=axes.x(two), y2=svg.px(axes.y(two)),
         )
         for one, two in itertools.pairwise(good)
     ]
@@ -427,7 +478,8 @@ def _line(
         )
     kind = " seven-ownline" if own else ""
     return svg.element(
-        "g", "".join(parts), class_=f"seven-line {_style(server)}{kind}"
+        "g", "".join(parts), class_=f"seven-line {_style(server)}{kind}",
+        data_server=server.name,
     )
 
 
@@ -449,7 +501,8 @@ def _names(axes: _Axes, ends: list[tuple[Line, Point]]) -> str:
         parts.append(
             svg.element(
                 "line", class_="seven-leader",
-                x1=axes.x(last), y1=axes.y(last), x2="100%", y2=f"{y:g}",
+                x1=axes.x(last), y1=svg.px(axes.y(last)), x2="100%",
+                y2=svg.px(y),
             )
             + svg.at(
                 "100%", y,

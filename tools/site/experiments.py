@@ -99,7 +99,8 @@ def show(name: str, suite: str, clients: int | None, shown: Shown) -> str:
     head = ["Server", *(figure(f).label for f in shown.figures)]
     if other is not None:
         head.insert(2, f"Against {other.variant or other.server}")
-    return table(head, body, f"Measured: {name}")
+    servers = [point.server for point in points]
+    return table(head, body, f"Measured: {name}", servers)
 
 
 def _order(first: str) -> Callable[[Point], tuple[bool, float]]:

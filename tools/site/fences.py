@@ -15,6 +15,7 @@ from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
 from tools.results import SUITES, Point
 from tools.site import (
     charts,
+    conformance,
     data,
     diff,
     experiments,
@@ -62,8 +63,9 @@ def _source(text: str, md: Any) -> str:
         found = [pieces.cut(content.splitlines(), 1, content.count("\n"))]
     else:
         raise SiteError("idea and whole are yes or not there")
-    title = f"{pieces.label(chosen['file'])}, {_lines(found)}"
-    return code(md, _join(found), "python", title)
+    label = pieces.label(chosen["file"])
+    title = f"{label}, {_lines(found)}"
+    return code(md, _join(found), "python", title, label, _numbers(found))
 
 
 def _lines(found: list[pieces.Piece]) -> str:
@@ -83,6 +85,16 @@ def _join(found: list[pieces.Piece]) -> str:
         text += "\n" if gap == 1 else "\n\n" if gap == 2 else "\n\n\n"
         text += piece.text
     return text
+
+
+def _numbers(found: list[pieces.Piece]) -> list[int | None]:
+    """Of each line that `_join` makes, its number in the file."""
+    numbers: list[int | None] = [*range(found[0].first, found[0].last + 1)]
+    for last, piece in itertools.pairwise(found):
+        gap = piece.first - last.last
+        numbers += [None] * (0 if gap == 1 else 1 if gap == 2 else 2)
+        numbers += range(piece.first, piece.last + 1)
+    return numbers
 
 
 def _stepdiff(text: str, md: Any) -> str:
@@ -115,9 +127,10 @@ def _caption(own: str, points: list[Point], suite: str) -> str:
     yours = data.own()
     if yours is not None:
         words.append(
-            f"Yours: {escape(yours.machine.cpu)}, "
-            f"{yours.machine.cores} cores, {yours.started[:10]}, "
-            f"<code>{escape(yours.command)}</code>."
+            f'<span class="seven-own-run">Yours: '
+            f"{escape(yours.machine.cpu)}, {yours.machine.cores} cores, "
+            f"{escape(yours.started[:10])}, "
+            f"<code>{escape(yours.command)}</code>.</span>"
         )
     return " ".join(words)
 
@@ -146,6 +159,7 @@ def _bars(text: str, md: Any) -> str:
             chosen.get("caption", ""), [row.point for row in rows],
             chosen["suite"],
         ),
+        clients,
     )
 
 
@@ -205,6 +219,7 @@ def _abtable(text: str, md: Any) -> str:
         ),
         data.own() is not None,
         columns,
+        clients,
     )
 
 
@@ -242,9 +257,14 @@ def _machine(text: str, md: Any) -> str:
 
 
 def _lessons(text: str, md: Any) -> str:
-    """The table of lessons, from the list of servers."""
+    """The table of lessons, as the recorded run of the tests saw it."""
     chosen = options.parse(text, [], ["servers"])
-    return tables.lessons(options.servers(chosen.get("servers", "all")))
+    servers = options.servers(chosen.get("servers", "all"))
+    run = conformance.recorded()
+    conformance.check_lessons(run, servers)
+    return tables.lessons(
+        servers, uid(md, "lessons"), conformance.caption(run)
+    )
 
 
 def _raw(text: str, md: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tools.results import Machine, Point, Results
-from tools.site import data
+from tools.site import data, race_data
 from tools.site.errors import SiteError
 
 DASH = "\u2013"
@@ -116,6 +116,13 @@ FIGURES = {
     "speed_up_times": Figure("Against the first", times),
     "load_cores": Figure("Cores of the load generator", cores),
     "load_limit_per_second": Figure("Its limit on one core", rate),
+    # Of recordings only.
+    "first": Figure("First answer", latency),
+    "last": Figure("Last answer", latency),
+    "longest_wait": Figure("Longest wait", latency),
+    "peak": Figure("At work at once", count),
+    "busy": Figure("Threads that waited at once", count),
+    "calls": Figure("System calls", count),
     **{
         name: Figure(label, latency, f"{label}, milliseconds")
         for name, label in {
@@ -199,6 +206,9 @@ REFERENCE_RE = re.compile(
 
 
 def _look_up(word: str) -> tuple[float, float | None, str]:
+    if word.strip().startswith(race_data.PREFIX):
+        found, name = race_data.figure(word.strip())
+        return found, None, name
     match = REFERENCE_RE.fullmatch(word.strip())
     if match is None:
         raise SiteError(
@@ -228,7 +238,8 @@ def inline(text: str) -> str:
     ``03.classic.p99 / 03.classic.p50``, or ``machine.cores``. The
     reader's own number follows in brackets when there is one. With the
     name of an experiment in front it comes from there:
-    ``peers:nginx.peer-keep.cpu_us``, ``scale:07[2 workers].scale.cores``.
+    ``peers:nginx.peer-keep.cpu_us``, ``scale:07[2 workers].scale.cores``;
+    with ``race:`` from a recording: ``race:02.last``.
     """
     text = text.strip()
     if text.startswith("machine."):
@@ -247,7 +258,10 @@ def inline(text: str) -> str:
     else:
         ours, mine, called = _look_up(text)
         write = figure(called).write
-    shown = f'<data class="seven-num" value="{ours:.6g}">{write(ours)}</data>'
+    shown = (
+        f'<data class="seven-num" value="{ours:.6g}" '
+        f'data-num="{escape(text)}">{write(ours)}</data>'
+    )
     if mine is not None:
         shown += f' <span class="seven-yours">(yours {write(mine)})</span>'
     return re.sub(" (ms|µs|%|s|bytes)<", "\u00a0\\1<", shown)

@@ -29,10 +29,15 @@ def percent(part: float) -> str:
     return f"{100 * part:.3f}".rstrip("0").rstrip(".") + "%"
 
 
+def px(value: float) -> str:
+    """A number of pixels for an attribute: no needless digits."""
+    return f"{value:g}"
+
+
 def at(x: str, y: float, content: str) -> str:
     """Content moved to a point, its own coordinates in pixels from it."""
     return element(
-        "svg", content, x=x, y=f"{y:g}", width="1", height="1",
+        "svg", content, x=x, y=px(y), width="1", height="1",
         overflow="visible",
     )
 
@@ -49,7 +54,7 @@ def chart(
         + content,
         class_=f"seven-svg seven-svg--{kind}",
         width="100%",
-        height=f"{height:g}",
+        height=px(height),
         role="img",
         aria_labelledby=f"{uid}-title {uid}-desc",
     )

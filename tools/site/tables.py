@@ -1,5 +1,6 @@
 """Tables of measured figures, as HTML."""
 
+import json
 from html import escape
 
 from tools.results import Point, Results
@@ -20,18 +21,25 @@ COLUMNS: tuple[str, ...] = (
 )
 
 
-def table(head: list[str], body: list[list[str]], label: str = "") -> str:
+def table(
+    head: list[str],
+    body: list[list[str]],
+    label: str = "",
+    servers: list[str] | None = None,
+) -> str:
     """A table that scrolls by itself where the page is too narrow.
 
     The first cell of a row is its heading. Cells are HTML, the head is
-    plain text.
+    plain text. servers: the server of each row, for what chooses rows.
     """
     top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    names = servers or [""] * len(body)
     rows = "".join(
-        f'<tr><th scope="row">{row[0]}</th>'
+        (f'<tr data-server="{escape(name)}">' if name else "<tr>")
+        + f'<th scope="row">{row[0]}</th>'
         + "".join(f"<td>{cell}</td>" for cell in row[1:])
         + "</tr>"
-        for row in body
+        for name, row in zip(names, body, strict=True)
     )
     name = escape(label or "Table")
     return (
@@ -49,30 +57,37 @@ def measured(
     caption: str,
     with_own: bool,
     columns: tuple[str, ...] = COLUMNS,
+    clients: int | None = None,
 ) -> str:
     """The load generator's figures of servers, a row each.
 
     The reader's own stand in a second row below. A point without a
-    possible number of requests has no share.
+    possible number of requests has no share. clients: the load asked
+    for, None if any. What the figure says in data-table is all that a
+    script needs to add such rows.
     """
     shown = tuple(
         name
         for name in columns
         if name != "share" or any(p.possible for _, p, _ in rows)
     )
-    body = []
+    body, servers = [], []
     for server, point, own in rows:
         name = f"<strong>{server.name}</strong>"
         if server.name == mark:
             name += " this step"
         body.append(_row(name, point, shown, strict=not failed_ok))
+        servers.append(server.name)
         if with_own:
             body.append(_row("yours", own, shown, strict=False))
+            servers.append(server.name)
     head = ["Server", *(figure(name).label for name in shown)]
     commands = _commands([point for _, point, _ in rows])
+    told = {"suite": rows[0][1].suite, "clients": clients, "columns": shown}
     return (
-        f'<figure class="seven-measured" id="{uid}" data-search-exclude>'
-        f"{table(head, body, 'What was measured')}"
+        f'<figure class="seven-measured" id="{uid}" data-search-exclude '
+        f'data-table="{escape(json.dumps(told))}">'
+        f"{table(head, body, 'What was measured', servers)}"
         f"<figcaption>{caption}{commands}</figcaption></figure>"
     )
 
@@ -138,7 +153,7 @@ def machine(run: Results, own: Results | None) -> str:
     return table(head, body, "Where the numbers were measured")
 
 
-def lessons(servers: list[Server]) -> str:
+def lessons(servers: list[Server], uid: str, caption: str) -> str:
     """What each server can do that the one before could not."""
     head = ["What it can do", *(server.name for server in servers)]
     body = []
@@ -151,7 +166,11 @@ def lessons(servers: list[Server]) -> str:
                 f'<span class="seven-{kind}">{escape(answer)}</span>'
             )
         body.append(row)
-    return table(head, body, "What each server can do")
+    return (
+        f'<figure class="seven-seen" id="{uid}">'
+        f"{table(head, body, 'What each server can do')}"
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
 
 
 def raw_output(text: str, heading: str) -> str:
