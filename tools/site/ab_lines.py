@@ -1,0 +1,50 @@
+"""A few lines of what ab printed, to be explained below them."""
+
+from typing import Any
+
+from tools.site import data, fences, options
+from tools.site.errors import SiteError
+from tools.site.fence import code, fence
+
+
+def cut(text: str, first: str, last: str) -> str:
+    """The lines from the one that begins with ``first`` to ``last``.
+
+    Both words stand behind any white space. A missing one is an error:
+    another version of ab would print something else, and the page has to
+    follow it.
+    """
+    lines = text.splitlines()
+    begin = _line(lines, first)
+    end = begin + _line(lines[begin:], last)
+    return "\n".join(lines[begin : end + 1])
+
+
+def _line(lines: list[str], word: str) -> int:
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(word):
+            return number
+    raise SiteError(f"ab printed no line that begins with {word!r}")
+
+
+def _render(text: str, md: Any) -> str:
+    """Lines of ab's first output for a server, unchanged."""
+    chosen = options.parse(
+        text, ["server", "suite", "from", "to"], ["clients"]
+    )
+    server = options.server(chosen["server"])
+    point = data.reference_point(
+        server.name, chosen["suite"], options.whole(chosen, "clients")
+    )
+    if not point.runs:
+        raise SiteError(f"{server.name} has no run in {point.suite}")
+    file = data.reference_folder() / "raw" / f"{server.name}.txt"
+    try:
+        everything = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SiteError(f"{file.name}: {error.strerror}") from error
+    output = fences.first_output(everything, point.runs[0].command)
+    return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
+
+
+ab_lines = fence(_render)
