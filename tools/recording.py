@@ -33,6 +33,7 @@ KINDS = {
     "write": "s",  # sends bytes of an answer
 }
 NOBODY = -1  # a span that belongs to no single client
+TIMER = "timer"  # in the name of a thread that only waits for one request
 
 
 @dataclass(frozen=True)

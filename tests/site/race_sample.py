@@ -4,9 +4,10 @@ Twenty clients begin at 0 and each waits 100 ms in the server. One for each
 way in which a server waits.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from tools.recording import NOBODY, Client, Lane, Recording, Span
+from tools.recording import NOBODY, TIMER, Client, Lane, Recording, Span
 from tools.results import Machine
 
 COUNT = 20
@@ -91,6 +92,16 @@ def threads(name: str, pool: int = COUNT) -> Recording:
     return _recording(name, clients, lanes)
 
 
+def timers(name: str) -> Recording:
+    """A loop that does all but the waiting, a thread each for that (05)."""
+    made = executor(name, COUNT)
+    made.lanes[1:] = [
+        replace(lane, name=f"{TIMER} {at}")
+        for at, lane in enumerate(made.lanes[1:], 1)
+    ]
+    return made
+
+
 def loop(name: str, workers: int = 1, note: str = "") -> Recording:
     """A loop that parks its requests, or several (05-heap, 06, 07)."""
     clients = []
@@ -141,7 +152,7 @@ def everybody() -> list[Recording]:
     """One recording for each server."""
     return [
         one("01"), one("02"), threads("03"), threads("03-pool", 10),
-        one("04", accept_all=True), threads("05"), loop("05-heap"),
+        one("04", accept_all=True), timers("05"), loop("05-heap"),
         loop("06"), executor("06-executor"), loop("06-protocol"),
         loop("07", 2, "Seen from the clients."), loop("07-emulated", 2),
     ]

@@ -21,7 +21,7 @@ from tools.site.race_stage import Move
 
 FAMILIES = {
     "01": "one", "02": "one", "03": "threads", "03-pool": "threads",
-    "04": "one", "05": "threads", "05-heap": "loop", "06": "loop",
+    "04": "one", "05": "timers", "05-heap": "loop", "06": "loop",
     "06-executor": "queue", "06-protocol": "loop", "07": "workers",
     "07-emulated": "workers",
 }  # fmt: skip
@@ -93,6 +93,20 @@ def test_a_ring_is_the_thread_that_waits_for_the_request() -> None:
     moves = race_stage.stage(EVERYBODY["03-pool"]).moves
     assert [m.place for m in moves[0]] == ["w", "w", "r1", "r1", "d"]
     assert moves[12][2].place == "r3"
+
+
+def test_timers_are_told_from_threads_that_serve() -> None:
+    made = race_stage.stage(EVERYBODY["05"])
+    assert made.label == "20 timer threads beside the loop"
+    assert race_stage.stage(EVERYBODY["03"]).label == "20 threads"
+    # A timer of a process among several is one as well; one thread that
+    # is none makes the box a box of threads.
+    lanes = EVERYBODY["05"].lanes
+    several = [replace(x, name=f"worker 1, {x.name}") for x in lanes]
+    mixed = [*lanes[:-1], replace(lanes[-1], name="thread 20")]
+    for found, family in ((several, "timers"), (mixed, "threads")):
+        changed = replace(EVERYBODY["05"], lanes=found)
+        assert race_stage.stage(changed).family == family
 
 
 def test_a_request_without_a_thread_waits_in_the_queue() -> None:

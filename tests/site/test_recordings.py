@@ -175,7 +175,8 @@ def test_lanes_have_names(found: Recording) -> None:
         assert names == ["worker 1", "worker 2"]
         assert [lane.worker for lane in found.lanes] == [0, 1]
         return
-    others = [f"thread {number}" for number in range(1, len(names))]
+    kind = recording.TIMER if found.server == "05" else "thread"
+    others = [f"{kind} {number}" for number in range(1, len(names))]
     assert names == ["main", *others]
     assert {lane.worker for lane in found.lanes} == {0}
 

@@ -254,6 +254,8 @@ def timers(ending: str = TIMEOUT) -> Timeline:
 
 def test_a_timers_thread_waits_for_the_request_it_was_started_for() -> None:
     made = timers()
+    names = [lane.name for lane in made.lanes]
+    assert names == ["main", "timer 1", "timer 2"]
     assert [client.lane for client in made.clients] == [2, 1]
     main, first, second = made.lanes
     assert Span("wait", 60, 1060, 1) in first.spans
@@ -266,6 +268,8 @@ def test_a_timers_thread_waits_for_the_request_it_was_started_for() -> None:
 
 def test_a_lock_that_is_given_is_no_timer() -> None:
     made = timers(ending=LOCK)
+    names = [lane.name for lane in made.lanes]
+    assert names == ["main", "thread 1", "thread 2"]
     assert [client.lane for client in made.clients] == [0, 0]
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from tools.bench.burst import Moments
 from tools.bench.calls import Call
-from tools.recording import NOBODY, Client, Lane, Span
+from tools.recording import NOBODY, TIMER, Client, Lane, Span
 
 MOST_COUNTS = 150  # points of the counter of system calls
 NEARLY = 0.5  # of the delay: a wait that long may be a request's
@@ -74,7 +74,8 @@ class _Walk:
     """Goes through all calls once, and remembers whose turn it is.
 
     accepted, read, answered: client -> µs since the epoch; thread: the
-    client's, see `Client.lane`.
+    client's, see `Client.lane`; timers: those that were started for a
+    request and waited for it by a time-out.
     """
 
     def __init__(self, ports: dict[int, int], server: Server) -> None:
@@ -90,6 +91,7 @@ class _Walk:
         self._fds: dict[tuple[int, int], int] = {}
         self._turn: dict[int, int] = {}  # thread -> client
         self._born_for: dict[int, int] = {}  # thread -> client
+        self.timers: set[int] = set()  # threads
         self._slept: dict[int, int] = {}  # client -> thread
         self._sleeps: list[tuple[int, _Deed]] = []  # whose? not known
 
@@ -151,12 +153,15 @@ class _Walk:
         if not self._is_long(call):
             return NOBODY
         client = NOBODY
+        rings = call.name == "futex" and call.error == "ETIMEDOUT"
         if self._sleeps_in(call):
             client = turn
-        elif call.name == "futex" and call.error == "ETIMEDOUT":
+        elif rings:
             client = self._born_for.get(call.thread, NOBODY)
         if client not in self.read or client in self.answered:
             return NOBODY
+        if rings:
+            self.timers.add(call.thread)
         self._slept[client] = call.thread
         return client
 
@@ -244,7 +249,9 @@ def build(
     for thread in threads:
         process = walk.processes[thread]
         numbers[process] += thread != process
-        name = _name(thread, process, processes, numbers[process])
+        kind = TIMER if thread in walk.timers else "thread"
+        one = f"{kind} {numbers[process]}" if thread != process else "main"
+        name = _name(one, process, processes)
         worker = processes.index(process)
         lanes.append(Lane(name, worker, spans[thread]))
     # Each process's lanes together; within one, the oldest thread first.
@@ -263,15 +270,12 @@ def build(
     )
 
 
-def _name(
-    thread: int, process: int, processes: list[int], number: int
-) -> str:
-    """What a reader calls this thread."""
-    one = "main" if thread == process else f"thread {number}"
+def _name(one: str, process: int, processes: list[int]) -> str:
+    """What a reader calls this thread, which is one of its process."""
     if len(processes) == 1:
         return one
     worker = f"worker {processes.index(process) + 1}"
-    return worker if thread == process else f"{worker}, {one}"
+    return worker if one == "main" else f"{worker}, {one}"
 
 
 def _check_seen(walk: _Walk, clients: int) -> None:

@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from html import escape
 
-from tools.recording import Client, Recording
+from tools.recording import TIMER, Client, Recording
 from tools.site import race_lines
 
 FEW = 10  # so many rings are drawn larger
@@ -41,12 +41,14 @@ class Stage:
 
     rings: the lanes that have one; groups: for each worker that parks
     requests, which (the places in `Recording.clients`); moves: for each
-    client its moves in order of time.
+    client its moves in order of time; timers: do the threads of the rings
+    nothing but wait, beside a loop that does the rest?
     """
 
     rings: list[int]
     groups: list[list[int]]
     moves: list[list[Move]]
+    timers: bool = False
 
     @property
     def family(self) -> str:
@@ -55,6 +57,8 @@ class Stage:
             return "workers" if len(self.groups) > 1 else "loop"
         if self.groups:
             return "queue"
+        if self.timers:
+            return "timers"
         return "threads" if len(self.rings) > 1 else "one"
 
     @property
@@ -65,6 +69,7 @@ class Stage:
             "one": "one thread",
             "threads": f"{threads} threads",
             "queue": f"{threads} threads and a queue",
+            "timers": f"{threads} timer threads beside the loop",
             "loop": "parked by one thread",
             "workers": f"parked by {len(self.groups)} workers",
         }[self.family]
@@ -84,7 +89,10 @@ def stage(recording: Recording) -> Stage:
     ]
     if queue:
         _make_room(moves)
-    return Stage(rings, _groups(moves, recording), moves)
+    timers = bool(rings) and all(
+        TIMER in recording.lanes[lane].name.split() for lane in rings
+    )
+    return Stage(rings, _groups(moves, recording), moves, timers)
 
 
 def _held(
