@@ -3,7 +3,7 @@
 # site, style and types. Options of pytest pass through:
 #
 #   ./test.sh                            everything
-#   ./test.sh -k timeouts -x             what pytest's options choose
+#   ./test.sh -k idle -x                 what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
 #   ./test.sh --server my/server.py --step 03   (or like one: 05-heap)
 #   ./test.sh --conformance FILE         everything, and write to FILE what

@@ -97,6 +97,23 @@ def test_cells_say_what_was_seen(save: Save, render: Render) -> None:
     assert "2 of 3 tests left out, a; b." in html
 
 
+def test_words_are_explained_below_the_tables_that_have_them(
+    save: Save, render: Render
+) -> None:
+    run = seen()
+    run.rules["help"]["03"] = Cell(skipped=1, why=["no strace"])
+    save(run)
+    words = ("Exempt: ", "Not tried: ", "\u2013: ")
+    for section, there in (
+        ("running", (False, True, False)),
+        ("refusing", (True, False, False)),
+        ("faults", (True, False, True)),
+    ):
+        html = fence(render, section)
+        (caption,) = re.findall("<figcaption>(.*?)</figcaption>", html)
+        assert tuple(word in caption for word in words) == there, section
+
+
 def test_reasons_are_there_without_a_script(
     save: Save, render: Render
 ) -> None:

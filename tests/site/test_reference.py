@@ -51,6 +51,7 @@ NOT_OURS = {
     "Aborted with 1 warnings in strict mode!",
     "No module named mkdocs",
     "XPASS(strict)",
+    "no tests ran",
 }
 OF_OTHERS = {  # what stands in a part of ours
     "server.py", "argument --port", "Address already in use",
@@ -119,6 +120,8 @@ def test_lines_of_ab_are_cut_out(reference: Results, render: Render) -> None:
 # Troubleshooting ------------------------------------------------------
 
 
+TESTS = ("conftest", "conformance")  # of the tests, what talks to readers
+
 # Literal pieces of a text that our programs print; anything in between.
 Template = tuple[str, ...]
 
@@ -127,7 +130,8 @@ def templates() -> Iterator[Template]:
     """Every text in our programs, the first line of each."""
     tops = [*sorted(ROOT.glob("0*")), ROOT / "tools"]
     files = [f for top in tops for f in sorted(top.rglob("*.py"))]
-    for file in [*files, ROOT / "tests" / "conftest.py"]:
+    files += [ROOT / "tests" / f"{name}.py" for name in TESTS]
+    for file in files:
         yield from in_python(file.read_text(encoding="utf-8"))
     for name in ("test.sh", "tools/venv.sh"):
         text = (ROOT / name).read_text(encoding="utf-8")

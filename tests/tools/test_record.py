@@ -130,6 +130,7 @@ def test_the_reference_and_another_folder(
     words = ("--only", "2", "--output", str(other))
     assert played.run(lambda s, _: made(s.name), *words) == 0
     assert names(other) == ["02.json", "02.trace.json"]
+    assert f"The recordings: {other}" in played.text.replace("\n", "")
     assert not played.own.exists()
 
 

@@ -275,14 +275,14 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
     table.show(results, console)
     if interrupted:
         console.print(
-            f"\nInterrupted: what was measured is in {_shown(folder)}."
+            f"\nInterrupted: what was measured is in {table.typed(folder)}."
         )
         return 130
     if options.reference:
         folder = _make_reference(
             folder, DATA / "peers" if options.peers else REFERENCE
         )
-    console.print(f"\nFigures and raw outputs: {_shown(folder)}")
+    console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
     if options.peers:  # the site shows the committed run of these
         return 0
     status = 0
@@ -384,14 +384,6 @@ def _make_reference(folder: Path, place: Path | None = None) -> Path:
     return place
 
 
-def _shown(folder: Path) -> str:
-    """A folder as the reader would type it from here."""
-    try:
-        return f"{folder.resolve().relative_to(ROOT)}/"
-    except ValueError:
-        return str(folder)
-
-
 def _build_site(console: Console) -> bool:
     """Build the site with the new figures; False if that failed."""
     if not (ROOT / "mkdocs.yml").is_file():
@@ -481,12 +473,12 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
     results.save(folder)
     if status == 130:
         console.print(
-            f"\nInterrupted: what was measured is in {_shown(folder)}."
+            f"\nInterrupted: what was measured is in {table.typed(folder)}."
         )
         return status
     if options.reference and status == 0:
         folder = _make_reference(folder, DATA / name)
-    console.print(f"\nFigures and raw outputs: {_shown(folder)}")
+    console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
     return status
 
 

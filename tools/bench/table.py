@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from tools.bench.run import trouble
 from tools.results import MORE_SUITES, SUITES, Point, Results
-from tools.servers import SERVERS
+from tools.servers import ROOT, SERVERS
 
 MEGABYTE = 1_000_000
 LEGEND = (
@@ -24,6 +25,14 @@ PEER_LEGEND = (
 )
 PEERS = ("peer-keep", "peer-new")
 KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
+
+
+def typed(folder: Path) -> str:
+    """A folder as the reader would type it from here."""
+    try:
+        return f"{folder.resolve().relative_to(ROOT)}/"
+    except ValueError:
+        return str(folder)
 
 
 def show(results: Results, console: Console) -> None:

@@ -28,6 +28,7 @@ from tools import recording
 from tools.bench import burst, calls, perfetto, preflight, timeline
 from tools.bench.server import Process, ServerError, start
 from tools.bench.strace import DETACH_SECONDS, StraceError, wait_attached
+from tools.bench.table import typed
 from tools.recording import CLIENTS, MOST_BYTES, Lane, Recording
 from tools.results import Results
 from tools.servers import NO, POOL, ROOT, SERVERS, Server, select
@@ -40,6 +41,8 @@ ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
 LOOK_SECONDS = 0.01  # between two looks at who has a connection
+CONNECTIONS = Path("/proc/net/tcp")  # of the whole machine, a line each
+LOCAL, REMOTE, INODE = 1, 2, 9  # its columns
 # The same numbers on every machine, so that pages can speak of them.
 WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
 # What is shorter than so many µs is no span of its own; the next value
@@ -161,7 +164,8 @@ def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
         while len(workers) > 1 and len(owners) < CLIENTS:
             if clients.poll() is not None:
                 break
-            owners.update(_owners(process, workers))
+            with contextlib.suppress(OSError):  # a worker has ended
+                owners.update(_owners(process, workers))
             time.sleep(LOOK_SECONDS)
         text, errors = clients.communicate(timeout=burst.SECONDS + 10)
     finally:
@@ -177,13 +181,33 @@ def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
 def _owners(
     process: Process, workers: list[psutil.Process]
 ) -> dict[int, int]:
-    """A client's port -> the worker that has its connection now."""
-    return {
-        found.raddr.port: worker.pid
-        for worker in workers
-        for found in worker.net_connections("tcp4")
-        if found.raddr and found.laddr.port == process.port
+    """A client's port -> the worker that has its connection now.
+
+    A measurement leaves the kernel's table full of closed connections,
+    and ours last a tenth of a second: so the table is read once, and only
+    lines that speak of our port are taken apart.
+    """
+    here = f":{process.port:04X}"
+    with CONNECTIONS.open() as table:
+        lines = [line.split() for line in table if here in line]
+    ports = {
+        f"socket:[{line[INODE]}]": int(line[REMOTE].partition(":")[2], 16)
+        for line in lines
+        if line[LOCAL].endswith(here)
     }
+    return {
+        ports[name]: worker.pid
+        for worker in workers
+        for name in _open_files(worker.pid)
+        if ports.get(name)  # the listening socket's is 0
+    }
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """What the descriptors of a process stand for, as in socket:[123]."""
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield str(entry.readlink())
 
 
 def attempt(server: Server, results: Results) -> Recording:
@@ -375,6 +399,7 @@ def run(
         status = 1
     if saved:
         show(saved, console)
+        console.print(f"The recordings: {escape(typed(place))}")
     for name, fault in wrong.items():
         console.print(f"{name}: {escape(fault)}.")
     if status == 130:

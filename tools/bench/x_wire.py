@@ -15,9 +15,10 @@ from rich.markup import escape
 
 from tools import exchange
 from tools.bench.server import Process, ServerError, start
+from tools.bench.table import typed
 from tools.exchange import Exchange
 from tools.results import Results
-from tools.servers import ROOT, by_name
+from tools.servers import by_name
 
 ABOUT = "requests and answers byte for byte, for the site (5 seconds)"
 SECONDS = 10.0  # for the whole answer
@@ -90,7 +91,7 @@ def run(
         )
         made.save(place)
         show(made, console)
-    console.print(f"\nThe exchanges: {_shown(place)}")
+    console.print(f"\nThe exchanges: {typed(place)}")
     return 0
 
 
@@ -118,11 +119,3 @@ def show(made: Exchange, console: Console) -> None:
     for arrow, data in (("->", made.sent), ("<-", made.received)):
         for line in data.decode(exchange.CODING).splitlines():
             console.print(f"  {arrow} {escape(line)}")
-
-
-def _shown(folder: Path) -> str:
-    """A folder as the reader would type it from here."""
-    try:
-        return f"{folder.resolve().relative_to(ROOT)}/"
-    except ValueError:
-        return str(folder)

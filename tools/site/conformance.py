@@ -45,6 +45,16 @@ NOT_FOR_IT = (
     '<span class="seven-no"><span aria-hidden="true">\u2013</span>'
     '<span class="seven-unseen">not for it</span></span>'
 )
+KEY = {  # word of a cell -> what is in its HTML, and what it means
+    "Exempt": (
+        ">exempt&nbsp;",
+        "the test runs there and has to fail, the note says why",
+    ),
+    "Not tried": (
+        ">not tried&nbsp;", "no test could run there, the note says why",
+    ),
+    "\u2013": (NOT_FOR_IT, "the rule is not for this server"),
+}  # fmt: skip
 TOTALS = {  # outcome -> how a caption says it
     PASSED: "passed",
     EXPECTED: "failed as they must",
@@ -175,8 +185,19 @@ def _render(text: str, md: Any) -> str:
     return (
         f'<figure class="seven-seen" id="{uid(md, "seen", section)}">'
         f"{table(head, body, label)}{notes.html()}<figcaption>"
+        f"{_key(body)}"
         f"{_when(run)}: {tests:,} tests of these {len(rules)} rules."
         "</figcaption></figure>"
+    )
+
+
+def _key(body: list[list[str]]) -> str:
+    """What the less common words of these cells mean. HTML."""
+    cells = [cell for _, *row in body for cell in row]
+    return "".join(
+        f"{word}: {meaning}. "
+        for word, (mark, meaning) in KEY.items()
+        if any(mark in cell for cell in cells)
     )
 
 
