@@ -843,6 +843,12 @@
     if (!plain(told) || !has(told, "schema")) {
       throw new Refused(`${name} is JSON, but no results of ./bench.sh.`);
     }
+    if (has(told, "lanes")) {
+      throw new Refused(
+        `${name} is a recording of ./bench.sh record, which measures nothing ` +
+        "that is on this page.",
+      );
+    }
     if (told.schema !== rules.schema) {
       throw new Refused(
         `${name} has schema ${JSON.stringify(told.schema)} and this page ` +

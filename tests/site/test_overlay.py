@@ -346,6 +346,7 @@ BAD: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "null": (lambda: text("null"), "no results of ./bench.sh"),
     "other JSON": (lambda: text('{"a": 1}'), "no results of ./bench.sh"),
     "newer": (lambda: changed(schema=2), "has schema 2 and this page reads 1"),
+    "recording": (lambda: changed(lanes=[]), "is a recording"),
     "smoke": (lambda: changed(mode="smoke"), "is a smoke run"),
     "experiment": (lambda: changed(mode="scale"), "experiment scale"),
     "peers": (lambda: changed(mode="peers"), "experiment peers"),
