@@ -41,6 +41,11 @@ MORE_SUITES = {
     "crowd-wrk": "the same, driven by wrk",
     "gain-keep": "--delay 0, 100 clients, keep-alive, one worker",
     "gain-new": "--delay 0, 100 clients, a new connection each, one worker",
+    "labs-chain": "a page with a number each: in parallel, and one after the "
+    "other",
+    "labs-frames": "frames echoed, each received whole before it is sent "
+    "back",
+    "labs-gil": "what threads of one process can do at once",
     "hold": "a request under way on each of many connections at once",
     "scale": "each request computes; by the number of workers",
     "soak": "mixed load with resets, slow readers and killed workers",

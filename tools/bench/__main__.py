@@ -492,6 +492,7 @@ def _experiment_options(
     )
     module.add_options(parser)
     own = getattr(module, "FOLDER", "")
+    place = own or getattr(module, "PLACE", name)
     parser.add_argument(
         "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
         help="measure each point N times and take the median",
@@ -502,7 +503,7 @@ def _experiment_options(
     )
     parser.add_argument(
         "--reference", action="store_true",
-        help=f"make this run the committed one, docs/data/{own or name}",
+        help=f"make this run the committed one, docs/data/{place}",
     )
     options = parser.parse_args(arguments)
     _check_output(parser, options)

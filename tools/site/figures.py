@@ -24,6 +24,26 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
+def plain(value: float) -> str:
+    """A whole number that counts nothing, so without commas."""
+    return f"{value:.0f}"
+
+
+def nearest(value: float) -> str:
+    """The nearest whole number."""
+    return f"{value:,.0f}"
+
+
+def nearest_ms(value: float) -> str:
+    """A time in ms, where parts of one mean nothing."""
+    return f"{value:,.0f} ms"
+
+
+def tenths(value: float) -> str:
+    """A small number with one digit after the point."""
+    return f"{value:,.1f}"
+
+
 def milliseconds(value: float) -> str:
     """A time in ms with two or three digits that mean something."""
     digits = 3 if value < 0.1 else 2 if value < 10 else 0
@@ -109,7 +129,9 @@ FIGURES = {
     "answered": Figure("Answered", count),
     "wrong": Figure("Wrong answers", count),
     "open_seconds": Figure("Time to open them", seconds),
+    "first_answer_seconds": Figure("First answer", seconds),
     "answer_seconds": Figure("First to last answer", seconds),
+    "needed_seconds": Figure("Needed at least", seconds),
     "user_bytes_per_connection": Figure("Memory per connection", size),
     "requests_answered": Figure("Answered", count),
     "workers_killed": Figure("Workers killed", count),
@@ -123,6 +145,51 @@ FIGURES = {
     "peak": Figure("At work at once", count),
     "busy": Figure("Threads that waited at once", count),
     "calls": Figure("System calls", count),
+    # Of the lab chain.
+    "chain_per_second": Figure("One after the other, fetches/s", rate),
+    "chain_cpu_ms": Figure("CPU per fetch", microseconds),
+    "chain_end": Figure("The chain ends at", plain),
+    # Of the lab frames.
+    "mb_per_second": Figure("MB/s", nearest, "megabytes per second"),
+    "copies_expected": Figure("Copies expected", tenths),
+    "copied_frames": Figure("Copied, frames", tenths),
+    "allocated_frames": Figure("Allocated, frames", tenths),
+    "allocations_per_frame": Figure("Allocations", nearest),
+    "peak_frames": Figure("Memory held, frames", tenths),
+    "faults_per_frame": Figure("Page faults", nearest),
+    "receives_per_frame": Figure("Receive calls", nearest),
+    "sends_per_frame": Figure("Send calls", nearest),
+    "user_ms": Figure("CPU, our code", nearest_ms),
+    "system_ms": Figure("CPU, kernel", nearest_ms),
+    # Of the lab gil.
+    "efficiency_times": Figure(
+        "Two computing threads, times the work of one", times,
+        "times the work of one thread",
+    ),
+    **{
+        f"{name}_per_second": Figure(f"{label}, {unit}/s", rate,
+                                     f"{unit} per second")
+        for name, label, unit in (
+            ("lock", "Lock", "hand-overs"),
+            ("lock_hog", "Lock, beside a hog", "hand-overs"),
+            ("condition", "Condition", "hand-overs"),
+            ("condition_hog", "Condition, beside a hog", "hand-overs"),
+            ("pool_1", "1 client", "requests"),
+            ("pool_10", "10 clients", "requests"),
+            ("pool_1_hog", "1 client, beside a hog", "requests"),
+            ("pool_10_hog", "10 clients, beside a hog", "requests"),
+        )
+    },
+    **{
+        f"{name}_ms": Figure(label, milliseconds,
+                             "milliseconds until the answer")
+        for name, label in {
+            "answer": "Answer, alone",
+            "answer_hog_short": "Beside a hog, short interval",
+            "answer_hog_usual": "Beside a hog, usual interval",
+            "answer_hog_long": "Beside a hog, long interval",
+        }.items()
+    },
     **{
         name: Figure(label, latency, f"{label}, milliseconds")
         for name, label in {
@@ -197,7 +264,7 @@ def spread(point: Point, name: str) -> tuple[float, float] | None:
 
 
 REFERENCE_RE = re.compile(
-    r"""(?:(?P<run>[a-z]+):)?           # an experiment, or the reference
+    r"""(?:(?P<run>[a-z-]+):)?          # an experiment, or the reference
         (?P<server>[\w.-]+?(?:\[[^]]+\])?)
         \.(?P<suite>[a-z-]+)(?:@(?P<clients>\d+))?
         \.(?P<figure>[a-z_0-9]+)""",

@@ -1,0 +1,606 @@
+"""Lab: what the GIL lets threads share.
+
+CPython runs Python code in one thread at a time: in the one that holds
+the global interpreter lock, the GIL. A thread that waits gives it away
+at once; a thread that computes is asked for it every 5 ms. This lab
+measures what that does to threads that compute, to a pair that hands
+something over, to a thread that has to answer, and to a web server.
+
+Run it:     python3 03_threading/lab_gil.py
+Try this:   python3 03_threading/lab_gil.py --only answer
+            the same with python3.13t, which has no GIL, and with
+            python2.7, whose GIL was another one
+It runs on Python 2.7 and on 3.6 and later: so its types are comments.
+"""
+
+from __future__ import print_function
+
+import argparse
+import collections
+import ctypes
+import json
+import math
+import os
+import platform
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+MYPY = False
+if MYPY:  # for the type checker alone
+    from typing import (
+        Any, Callable, Dict, List, NoReturn, Optional, Union,
+    )
+
+    Figures = Dict[str, List[float]]
+    Check = Callable[[str], float]
+    Pair = Union["LockPair", "ConditionPair"]
+
+SECONDS = 0.5  # that one measurement lasts
+WARM_UP = 200000  # steps to count before anything is timed
+PINGS = 30  # answers to time for one switch interval
+PING_PAUSE = 0.01  # seconds between two of them
+POOL = 10  # threads of the web server
+AB_TIMES = 4  # ab gets more time than the others, in whole seconds
+ANSWER = (
+    b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: 3\r\nConnection: close\r\n\r\nok\n"
+)
+OLD = sys.version_info[0] == 2
+# How soon a computing thread is asked for the GIL, in seconds, or in
+# steps of the old one's bytecode. The second is what it is usually.
+SWITCH = {"short": 0.0005, "usual": 0.005, "long": 0.05}
+if OLD:
+    SWITCH = {"short": 10, "usual": 100, "long": 1000}
+clock = time.time if OLD else time.perf_counter
+
+
+class LabError(Exception):
+    """It cannot be measured here; the text says why."""
+
+
+# --- Threads that compute -------------------------------------------
+
+
+def count_down(steps):  # type: (int) -> None
+    """Pure computing: nothing in it waits."""
+    while steps:
+        steps -= 1
+
+
+def efficiency(seconds):  # type: (float) -> float
+    """The work per second of two computing threads, against one's.
+
+    1: the second one adds nothing; 2: it has a core of its own.
+    """
+    count_down(WARM_UP)
+    begun = clock()
+    count_down(WARM_UP)
+    steps = int(WARM_UP * seconds / (clock() - begun)) + 1
+    return 2 * time_threads(1, steps) / time_threads(2, steps)
+
+
+def time_threads(number, steps):  # type: (int, int) -> float
+    """Seconds until so many threads have counted so many steps each."""
+    threads = [
+        threading.Thread(target=count_down, args=(steps,))
+        for _ in range(number)
+    ]
+    begun = clock()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return clock() - begun
+
+
+class Hog(object):
+    """A thread that computes as long as the block lasts."""
+
+    def __init__(self, wanted):  # type: (bool) -> None
+        self.wanted = wanted
+        self.stop = False
+
+    def __enter__(self):  # type: () -> Hog
+        if self.wanted:
+            self.thread = threading.Thread(target=self.run)
+            self.thread.start()
+        return self
+
+    def __exit__(self, *error):  # type: (object) -> None
+        self.stop = True
+        if self.wanted:
+            self.thread.join()
+
+    def run(self):  # type: () -> None
+        """Count until told to stop."""
+        while not self.stop:
+            count_down(1000)
+
+
+# --- Threads that hand something over -------------------------------
+
+
+class LockPair(object):
+    """A producer and a consumer: each wakes the other with a lock."""
+
+    def __init__(self):  # type: () -> None
+        self.stop = self.last = False
+        self.handed = 0
+        self.empty = threading.Lock()
+        self.full = threading.Lock()
+        self.full.acquire()  # nothing is there yet
+
+    def produce(self):  # type: () -> None
+        """Fill whenever it is empty."""
+        while not self.last:
+            self.empty.acquire()
+            self.last = self.stop  # then the consumer ends as well
+            self.full.release()
+
+    def consume(self):  # type: () -> None
+        """Empty whenever it is full."""
+        while True:
+            self.full.acquire()
+            if self.last:
+                return
+            self.handed += 1
+            self.empty.release()
+
+    def end(self):  # type: () -> None
+        """Let both see that it is over."""
+        self.stop = True
+
+
+class ConditionPair(object):
+    """The same with a condition, as most programs would write it."""
+
+    def __init__(self):  # type: () -> None
+        self.stop = False
+        self.handed = 0
+        self.full = False
+        self.changed = threading.Condition()
+
+    def produce(self):  # type: () -> None
+        """Fill whenever it is empty."""
+        while not self.stop:
+            with self.changed:
+                while self.full and not self.stop:
+                    self.changed.wait()
+                self.full = True
+                self.changed.notify()
+
+    def consume(self):  # type: () -> None
+        """Empty whenever it is full."""
+        while not self.stop:
+            with self.changed:
+                while not self.full and not self.stop:
+                    self.changed.wait()
+                self.full = False
+                self.handed += 1
+                self.changed.notify()
+
+    def end(self):  # type: () -> None
+        """Let both see that it is over."""
+        with self.changed:
+            self.stop = True
+            self.changed.notify_all()
+
+
+def hand_overs(kind, seconds, hog):
+    # type: (Callable[[], Pair], float, bool) -> float
+    """Hand-overs per second of a pair, beside a hog or alone."""
+    pair = kind()
+    threads = [
+        threading.Thread(target=pair.produce),
+        threading.Thread(target=pair.consume),
+    ]
+    with Hog(hog):
+        begun = clock()
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        handed, took = pair.handed, clock() - begun
+        pair.end()
+        for thread in threads:
+            thread.join()
+    return handed / took
+
+
+# --- A thread that has to answer ------------------------------------
+
+
+def answer_ms(hog):  # type: (bool) -> float
+    """Milliseconds a thread takes to answer a byte; the median.
+
+    Another process asks, so that asking needs no GIL of ours.
+    """
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if not child:
+        ours.close()
+        ask(theirs)
+    theirs.close()
+    median = []  # type: List[float]
+    thread = threading.Thread(target=answer, args=(ours, median))
+    with Hog(hog):
+        thread.start()
+        thread.join()
+    ours.close()
+    os.waitpid(child, 0)
+    if not median:
+        raise LabError("the process that asks has ended early")
+    return median[0]
+
+
+def answer(sock, median):
+    # type: (socket.socket, List[float]) -> None
+    """Send each byte back; at the end comes the median."""
+    while True:
+        data = sock.recv(100)
+        if len(data) != 1:
+            median.extend(json.loads(data.decode() or "[]"))
+            return
+        sock.sendall(data)
+
+
+def ask(sock):  # type: (socket.socket) -> NoReturn
+    """In a process of its own: send a byte, wait for it, again."""
+    times = []
+    try:
+        for _ in range(PINGS):
+            time.sleep(PING_PAUSE)
+            begun = clock()
+            sock.sendall(b"?")
+            if not sock.recv(1):
+                break  # our lab has been stopped
+            times.append(1000 * (clock() - begun))
+        middle = sorted(times)[len(times) // 2]
+        sock.sendall(json.dumps([middle]).encode())
+    finally:  # not a step further in the lab's code
+        os._exit(0)
+
+
+def switch_often(interval):  # type: (float) -> float
+    """Set how soon a computing thread is asked for the GIL."""
+    if OLD:
+        old = getattr(sys, "getcheckinterval")()  # type: float
+        getattr(sys, "setcheckinterval")(int(interval))
+    else:
+        old = sys.getswitchinterval()
+        sys.setswitchinterval(interval)
+    return old
+
+
+# --- A web server with a pool of threads ----------------------------
+
+
+def pool_server(hog):  # type: (bool) -> None
+    """Ten threads accept and answer until somebody ends the process."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    print(listener.getsockname()[1])
+    sys.stdout.flush()
+    with Hog(hog):
+        threads = [
+            threading.Thread(target=answer_all, args=(listener,))
+            for _ in range(POOL)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def answer_all(listener):  # type: (socket.socket) -> None
+    """What each thread of the pool does."""
+    while True:
+        sock, _ = listener.accept()
+        try:
+            head = b""
+            data = b"?"
+            while data and b"\r\n\r\n" not in head:
+                data = sock.recv(4096)
+                head += data
+            sock.sendall(ANSWER)
+        except (OSError, socket.error):
+            pass  # the client is gone
+        finally:
+            sock.close()
+
+
+def requests_per_second(clients, seconds, hog):
+    # type: (int, float, bool) -> float
+    """What ab says of the pool with so many clients."""
+    words = [sys.executable, os.path.abspath(__file__), "--serve"]
+    server = subprocess.Popen(
+        words + (["--hog"] if hog else []), stdout=subprocess.PIPE
+    )
+    try:
+        assert server.stdout
+        port = int(server.stdout.readline())
+        return load(port, clients, seconds)
+    except ValueError:
+        raise LabError("the pool's server did not start")
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def load(port, clients, seconds):
+    # type: (int, int, float) -> float
+    """Run ab for some whole seconds."""
+    whole = "{0:.0f}".format(math.ceil(AB_TIMES * seconds))
+    command = [
+        "ab", "-q", "-r", "-t", whole, "-n", "1000000",
+        "-c", str(clients), "http://127.0.0.1:{0}/".format(port),
+    ]
+    ab = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        said = ab.communicate()[0].decode("ascii", "replace")
+    finally:
+        if ab.poll() is None:  # Ctrl-C
+            ab.kill()
+            ab.wait()
+    found = re.search(r"Requests per second: +([0-9.]+)", said)
+    failed = re.search(r"Failed requests: +([0-9]+)", said)
+    # What the end of its time cuts short may count as failed.
+    if not found or (failed and int(failed.group(1)) > clients):
+        last = (said.strip().splitlines() or ["nothing"])[-1]
+        raise LabError("ab did not measure: {0}".format(last))
+    return float(found.group(1))
+
+
+# --- The table ------------------------------------------------------
+
+HAND_OVERS = (
+    ("lock", LockPair, False),
+    ("lock_hog", LockPair, True),
+    ("condition", ConditionPair, False),
+    ("condition_hog", ConditionPair, True),
+)
+LABELS = {
+    "efficiency": "two computing threads do, times the work of one",
+    "lock": "hand-overs/s with a Lock",
+    "lock_hog": "  beside a computing thread",
+    "condition": "hand-overs/s with a Condition",
+    "condition_hog": "  beside a computing thread",
+    "answer": "ms until a thread answers",
+    "answer_hog": "  beside a computing thread",  # and an interval
+    "pool_1": "requests/s of a pool of ten threads, 1 client",
+    "pool_10": "  10 clients",
+    "pool_1_hog": "  1 client, beside a computing thread",
+    "pool_10_hog": "  10 clients, beside a computing thread",
+}
+PARTS = ("compute", "hand-over", "answer", "pool")
+
+
+def label(name):  # type: (str) -> str
+    """How a figure is called in the table."""
+    kind, _, interval = name.rpartition("_")
+    if kind != "answer_hog":
+        return LABELS[name]
+    return "{0}, switch interval {1:g} {2}".format(
+        LABELS[kind],
+        SWITCH[interval] * (1 if OLD else 1000),
+        "steps" if OLD else "ms",
+    )
+
+
+def measure(parts, seconds, figures):
+    # type: (List[str], float, Figures) -> None
+    """Add one round to the figures."""
+
+    def add(name, value):  # type: (str, float) -> None
+        figures.setdefault(name, []).append(value)
+
+    if "compute" in parts:
+        add("efficiency", efficiency(seconds))
+    if "hand-over" in parts:
+        for name, kind, hog in HAND_OVERS:
+            add(name, hand_overs(kind, seconds, hog))
+    if "answer" in parts:
+        add("answer", answer_ms(False))
+        for word in ("short", "usual", "long"):
+            before = switch_often(SWITCH[word])
+            try:
+                add("answer_hog_" + word, answer_ms(True))
+            finally:
+                switch_often(before)
+    if "pool" in parts:
+        for hog in (False, True):
+            for clients in (1, 10):
+                name = "pool_{0}_hog" if hog else "pool_{0}"
+                rate = requests_per_second(clients, seconds, hog)
+                add(name.format(clients), rate)
+
+
+def use_cpus(number):  # type: (int) -> None
+    """Let this process and its children have so few CPUs only."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "sched_setaffinity"):
+        raise LabError("--cpus needs Linux; leave it out here")
+    mask = (ctypes.c_ulong * 16)()
+    size = ctypes.sizeof(mask)
+    libc.sched_getaffinity(0, size, ctypes.byref(mask))
+    bits = 8 * ctypes.sizeof(ctypes.c_ulong)
+    allowed = [
+        cpu
+        for cpu in range(len(mask) * bits)
+        if mask[cpu // bits] >> cpu % bits & 1
+    ]
+    if len(allowed) < number:
+        raise LabError(
+            "--cpus {0} cannot be: this process has {1}".format(
+                number, len(allowed)
+            )
+        )
+    fewer = (ctypes.c_ulong * 16)()
+    for cpu in allowed[:number]:
+        fewer[cpu // bits] |= 1 << cpu % bits
+    if libc.sched_setaffinity(0, size, ctypes.byref(fewer)):
+        raise LabError("--cpus: " + os.strerror(ctypes.get_errno()))
+
+
+def has_gil():  # type: () -> bool
+    """Does this interpreter have a GIL right now?"""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def about():  # type: () -> Dict[str, Any]
+    """Which interpreter this is."""
+    words = "{0} {1}"
+    return {
+        "python": words.format(
+            platform.python_implementation(), platform.python_version()
+        ),
+        "gil": has_gil(),
+        "system": words.format(platform.system(), platform.release()),
+    }
+
+
+def show(figures):  # type: (Figures) -> None
+    """Print the medians, with the lowest and highest beside them."""
+    width = max(len(label(name)) for name in figures)
+    for name in figures:
+        values = sorted(figures[name])
+        middle = values[len(values) // 2]
+        line = label(name).ljust(width)
+        line += "  {0:>10,.2f}".format(middle)
+        if len(values) > 1:
+            line += "   {0:,.2f} to {1:,.2f}".format(
+                values[0], values[-1]
+            )
+        print(line)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one sentence what is wrong."""
+
+    def error(self, message):  # type: (str) -> NoReturn
+        """Print the sentence, end with status 2."""
+        said = "{0}: {1} (--help explains)\n"
+        self.exit(2, said.format(self.prog, message))
+        raise SystemExit(2)
+
+
+def number(low, high, kind):
+    # type: (float, float, Callable[[str], float]) -> Check
+    """A check for argparse: a number from low to high."""
+
+    def check(text):  # type: (str) -> float
+        try:
+            value = kind(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            said = "{0!r} is not a number from {1} to {2}"
+            raise argparse.ArgumentTypeError(
+                said.format(text, low, high)
+            )
+        return value
+
+    return check
+
+
+def main():  # type: () -> int
+    """Measure as asked; returns the exit status."""
+    parser = Parser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--only", action="append", choices=PARTS,
+        help="measure only this; may be given several times",
+    )
+    parser.add_argument(
+        "--rounds", type=number(1, 50, int), default=3,
+        help="measure everything so often, show medians (%(default)s)",
+    )
+    parser.add_argument(
+        "--seconds", type=number(0.05, 60, float), default=SECONDS,
+        help="that one measurement lasts (%(default)s); ab takes four "
+        "times as long",
+    )
+    parser.add_argument(
+        "--cpus", type=number(1, 1000, int), default=0, metavar="N",
+        help="use only so many CPUs, Linux (default: all there are)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the figures as JSON"
+    )
+    # How the lab starts its own web server.
+    parser.add_argument(
+        "--serve", action="store_true", help=argparse.SUPPRESS
+    )
+    parser.add_argument(
+        "--hog", action="store_true", help=argparse.SUPPRESS
+    )
+    options = parser.parse_args()
+    try:
+        if options.serve:
+            pool_server(options.hog)
+        return run(options)
+    except LabError as error:
+        return leave(1, "{0}: {1}\n".format(parser.prog, error))
+    except (EnvironmentError, RuntimeError) as error:
+        # No socket, no process, no thread: this machine has no more.
+        said = "{0}: this machine does not let us: {1}\n"
+        return leave(1, said.format(parser.prog, error))
+    except KeyboardInterrupt:
+        return leave(130, "")
+
+
+def leave(status, said):  # type: (int, str) -> NoReturn
+    """End at once, whatever our threads are still doing."""
+    sys.stderr.write(said)
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def run(options):  # type: (argparse.Namespace) -> int
+    """Measure all rounds, print the table or the JSON."""
+    if options.cpus:
+        use_cpus(options.cpus)
+    parts = list(options.only or PARTS)
+    if "pool" in parts and not find("ab"):
+        parts.remove("pool")
+        print("ab is missing, so no web server is measured: on Debian "
+              "and Ubuntu, apt install apache2-utils", file=sys.stderr)
+    facts = about()
+    figures = collections.OrderedDict()  # type: Figures
+    for one in range(options.rounds):
+        print("{python}: round {0} of {1}".format(
+            one + 1, options.rounds, **facts), file=sys.stderr)
+        measure(parts, options.seconds, figures)
+    if options.json:
+        facts.update(cpus=options.cpus, figures=figures)
+        print(json.dumps(facts))
+        return 0
+    print("{0}, {1} a GIL, {2}".format(
+        facts["python"], "with" if facts["gil"] else "without",
+        facts["system"]))
+    show(figures)
+    return 0
+
+
+def find(program):  # type: (str) -> Optional[str]
+    """Where a program is, None if it is nowhere."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        path = os.path.join(folder, program)
+        if os.access(path, os.X_OK):
+            return path
+    return None
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main())

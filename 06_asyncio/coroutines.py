@@ -1,0 +1,690 @@
+"""Step 06, coroutines: asyncio in miniature, from nothing but yield.
+
+A generator can pause: yield hands the thread back to whoever runs it.
+Here that is a loop of our own, in about a hundred lines. It remembers
+what each coroutine waits for, a socket or a moment, and lets it go on
+when that has come. What asyncio writes as await is yield from here.
+
+Run it:     python3 06_asyncio/coroutines.py
+Try this:   read Task.step, then Loop.run; then
+            ab -n 10000 -c 1000 http://127.0.0.1:8000/
+Goes wrong: it knows sockets and time and nothing else, and whoever
+            forgets a yield from gets no warning. asyncio has both.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import math
+import os
+import re
+import resource
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
+from collections import deque
+from collections.abc import Callable, Generator
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import NamedTuple, NoReturn, TypeVar
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take some of our answer
+LINGER_SECONDS = 1.0  # for a client to close after our answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+ACCEPT_BATCH = 100  # connections to accept before others get a turn
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+FEW_TIMERS = 1000  # not worth looking for those that are over
+
+# --- asyncio in miniature -------------------------------------------
+
+Result = TypeVar("Result")
+# A coroutine: it yields what it waits for, and returns a result.
+Coroutine = Generator["Future", None, Result]
+
+
+class Future:
+    """Something to wait for: it is not over yet, or it is."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self.error: Exception | None = None
+        self.waiting: list[Task] = []  # who goes on when it is over
+
+    def finish(self, error: Exception | None = None) -> None:
+        """It is over, in good order or with an error."""
+        if not self.over:
+            self.over, self.error = True, error
+            loop.runnable.extend(self.waiting)
+
+    def __iter__(self) -> Coroutine[None]:
+        """Pause until it is over: what yield from runs."""
+        if not self.over:
+            yield self  # to Task.step, through every yield from
+        if self.error:
+            raise self.error
+
+
+class Task(Future):
+    """A coroutine under way. It is over when the coroutine returns."""
+
+    def __init__(self, coroutine: Coroutine[None]) -> None:
+        super().__init__()
+        self.coroutine = coroutine
+
+    def step(self) -> None:
+        """Let the coroutine run until it has to wait again."""
+        try:
+            future = next(self.coroutine)
+        except StopIteration:
+            self.finish()
+        except Exception as error:
+            if not self.waiting:  # nobody would hear of it
+                traceback.print_exc()
+            self.finish(error)
+        else:
+            future.waiting.append(self)
+
+
+class Loop:
+    """The event loop: wait for all that coroutines wait for."""
+
+    def __init__(self) -> None:
+        self.runnable: deque[Task] = deque()  # can go on at once
+        self.selector = selectors.DefaultSelector()
+        # When, a number that breaks ties, what is over then, and how.
+        self.timers: list[
+            tuple[float, int, Future, Exception | None]
+        ] = []
+        self.ties = itertools.count()
+        self.most_timers = FEW_TIMERS
+
+    def run(self, main: Coroutine[None]) -> None:
+        """Run a coroutine to its end, and meanwhile all it starts."""
+        task = self.start(main)
+        while not task.over:
+            for key, _ in self.selector.select(self.pause()):
+                key.data.finish()
+            now = time.monotonic()
+            while self.timers and self.timers[0][0] <= now:
+                _, _, future, error = heapq.heappop(self.timers)
+                future.finish(error)
+            for _ in range(len(self.runnable)):  # who comes now waits
+                self.runnable.popleft().step()
+
+    def start(self, coroutine: Coroutine[None]) -> Task:
+        """Let a coroutine run beside the others, from now on."""
+        task = Task(coroutine)
+        self.runnable.append(task)
+        return task
+
+    def pause(self) -> float | None:
+        """Seconds the selector may wait before somebody is due."""
+        if self.runnable:
+            return 0
+        if not self.timers:
+            return None
+        return max(self.timers[0][0] - time.monotonic(), 0)
+
+    def set_timer(
+        self, when: float, future: Future,
+        error: Exception | None = None,
+    ) -> None:
+        """Let a future be over at a moment, if it is not before."""
+        if len(self.timers) > self.most_timers:
+            # Most of them have become pointless: a time-out is set
+            # for each wait, and hardly ever happens.
+            self.timers = [t for t in self.timers if not t[2].over]
+            heapq.heapify(self.timers)
+            self.most_timers = 2 * len(self.timers) + FEW_TIMERS
+        timer = (when, next(self.ties), future, error)
+        heapq.heappush(self.timers, timer)
+
+
+loop = Loop()
+
+
+def sleep(seconds: float) -> Future:
+    """What is over after so many seconds: yield from sleep(1)."""
+    future = Future()
+    loop.set_timer(time.monotonic() + seconds, future)
+    return future
+
+
+def ready(
+    sock: socket.socket, events: int, deadline: float
+) -> Coroutine[None]:
+    """Wait until a socket is ready; TimeoutError at the deadline."""
+    future = Future()
+    loop.set_timer(deadline, future, TimeoutError())
+    loop.selector.register(sock, events, future)
+    try:
+        yield from future
+    finally:
+        loop.selector.unregister(sock)
+
+
+# --- The server: step 03's code again, with yield from --------------
+
+# Each open connection, and the task that serves it.
+connections: dict[socket.socket, Task] = {}
+
+
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Run our own event loop until asked to stop."""
+    loop.run(accept_all(listener, options))
+
+
+def accept_all(
+    listener: socket.socket, options: Namespace
+) -> Coroutine[None]:
+    """Start a task for each connection until asked to stop."""
+    listener.setblocking(False)
+    announce(listener)
+    while not stopping():
+        try:
+            yield from ready(listener, READ, time.monotonic() + TICK)
+            for _ in range(ACCEPT_BATCH):
+                sock, _ = listener.accept()
+                connections[sock] = loop.start(talk(sock, options))
+                count(connections=1)
+        except (TimeoutError, BlockingIOError, ConnectionError):
+            pass  # nobody is there, or has left again
+        except OSError:  # out of descriptors: wait until some are free
+            yield from sleep(TICK)
+    listener.close()
+    stop_reading()
+    for task in list(connections.values()):
+        yield from task
+
+
+def talk(sock: socket.socket, options: Namespace) -> Coroutine[None]:
+    """Serve one connection and close it, whatever its client does."""
+    received = bytearray()  # what came and is not answered yet
+    patience = HEAD_SECONDS
+    try:
+        sock.setblocking(False)
+        while (
+            yield from answer_request(sock, received, patience, options)
+        ):
+            patience = IDLE_SECONDS
+        yield from hang_up(sock)
+    except OSError:  # the client is gone or has stopped reading
+        pass
+    finally:
+        del connections[sock]
+        sock.close()
+
+
+def answer_request(
+    sock: socket.socket,
+    received: bytearray,
+    patience: float,
+    options: Namespace,
+) -> Coroutine[bool]:
+    """Answer one request. May another one follow?"""
+    try:
+        request = yield from receive(sock, received, patience)
+    except BadRequest as error:
+        yield from send(sock, refuse(error))
+        return False
+    if request is None:
+        return False
+    if request.status == 200:
+        yield from sleep(options.delay)  # others run meanwhile
+        compute(options.compute)  # nobody else runs meanwhile
+    keep_alive = request.keep_alive and not stopping()
+    yield from send(sock, respond(request, keep_alive))
+    return keep_alive
+
+
+def receive(
+    sock: socket.socket, received: bytearray, patience: float
+) -> Coroutine[Request | None]:
+    """Read until a head is complete; None if the client ends first."""
+    if received:  # the head has begun with the request before it
+        patience = HEAD_SECONDS
+    deadline = time.monotonic() + patience
+    while (request := parse(received)) is None:
+        try:
+            yield from ready(sock, READ, deadline)
+        except TimeoutError:
+            if received:
+                raise BadRequest(408, "too slow") from None
+            return None
+        data = sock.recv(RECV_SIZE)
+        if not data:
+            return None
+        if not received:  # the head begins
+            deadline = time.monotonic() + HEAD_SECONDS
+        received += data
+    del received[: request.size]
+    return request
+
+
+def send(sock: socket.socket, answer: bytes) -> Coroutine[None]:
+    """Send a whole answer, as fast as the client takes it."""
+    while answer:
+        try:
+            answer = answer[sock.send(answer) :]
+        except BlockingIOError:  # the kernel's buffer is full
+            deadline = time.monotonic() + SEND_SECONDS
+            yield from ready(sock, WRITE, deadline)
+    count(requests=1)
+
+
+def hang_up(sock: socket.socket) -> Coroutine[None]:
+    """End our side, then read what the client still sends.
+
+    Closing with unread bytes makes the kernel send a reset, which can
+    destroy our answer on its way (RFC 9112, section 9.6).
+    """
+    sock.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + LINGER_SECONDS
+    while True:
+        yield from ready(sock, READ, deadline)
+        if not sock.recv(RECV_SIZE):
+            return
+
+
+def stop_reading() -> None:
+    """When we stop: whoever waits for a request sees the end of it."""
+    for sock in connections:
+        try:
+            sock.shutdown(socket.SHUT_RD)
+        except OSError:  # the client is gone already
+            pass
+
+
+# === HTTP, the same in every step ===================================
+# Bytes in, bytes out: nothing here waits, reads or writes. The rules
+# are those of RFC 9110 (what a request means) and RFC 9112 (how it is
+# written down).
+
+MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
+MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
+MAX_FIELDS = 100  # header fields; more is a 431
+
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Seven servers</title>
+</head>
+<body>
+<h1>It works!</h1>
+<p>This page is from a web server you can read from end to end.
+How many clients can it serve at once?</p>
+</body>
+</html>
+"""
+
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
+FIELD = TOKEN + rb":[\t -~\x80-\xff]*\r\n"  # RFC 9112, section 5
+HEAD = re.compile(
+    rb"""
+    (?:\r\n)?                              # an empty line is skipped
+    (%b) [ ] ([!-~]+) [ ] HTTP/1\.([0-9])  # method, target, version
+    \r\n
+    ((?: %b ){0,%d})                       # header fields
+    \r\n                                   # an empty line ends it
+    """
+    % (TOKEN, FIELD, MAX_FIELDS),
+    re.VERBOSE,
+)
+REQUEST_LINE = re.compile(TOKEN + rb" [!-~]+ (\S+)\r")
+STRAY = re.compile(rb"\0|\r(?!\Z)")  # within a line: NUL, bare CR
+KNOWN_FIELD = re.compile(
+    rb"^(host|connection|content-length|transfer-encoding):(.*)\r$",
+    re.IGNORECASE | re.MULTILINE,
+)
+HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
+ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+METHODS = set(
+    b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
+)
+
+
+class BadRequest(Exception):
+    """A request we refuse: with what status, and for what reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+
+class Request(NamedTuple):
+    """One request, as far as it matters for the answer."""
+
+    method: bytes
+    target: bytes
+    minor: int  # the x of HTTP/1.x
+    status: int  # of the answer: 200, 404, 405 or 501
+    keep_alive: bool  # may more requests follow on this connection?
+    closes: bool  # has the client said that nothing follows this one?
+    size: int  # bytes of the head; the next request begins there
+
+
+def parse(received: bytes | bytearray) -> Request | None:
+    """The first request in these bytes; None if it is not complete.
+
+    Raises BadRequest as soon as no further bytes could make it good.
+    """
+    head = HEAD.match(received, 0, MAX_HEAD)
+    if head is None:
+        find_fault(received)
+        return None
+    if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
+        raise BadRequest(414, "the request line is too long")
+    method, target, minor, fields = head.groups()
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in KNOWN_FIELD.findall(fields):
+        values.setdefault(name.lower(), []).append(value.strip(b" \t"))
+    check_host(values.get(b"host", []), needed=minor != b"0")
+    keep_alive = minor != b"0"
+    if b"connection" in values:
+        tokens = b",".join(values[b"connection"]).lower().split(b",")
+        wishes = {token.strip(b" \t") for token in tokens}
+        keep_alive |= b"keep-alive" in wishes
+        keep_alive &= b"close" not in wishes
+    # We read no bodies, so what follows one cannot be understood.
+    body = announces_body(values)
+    return Request(
+        method, target, int(minor), status_of(method, target),
+        keep_alive=keep_alive and not body,
+        closes=not keep_alive and not body, size=head.end(),
+    )  # fmt: skip
+
+
+def find_fault(received: bytes | bytearray) -> None:
+    """Raise BadRequest if this cannot become the head of a request.
+
+    Goes line by line, so that the same bytes get the same answer, in
+    whatever pieces they come.
+    """
+    text = bytes(received[:MAX_HEAD]).removeprefix(b"\r\n")
+    *lines, rest = text.split(b"\n")
+    check_request_line(lines[0] if lines else rest, bool(lines))
+    for number, line in enumerate([*lines, rest][1:], 1):
+        if number > MAX_FIELDS and line not in (b"", b"\r"):
+            raise BadRequest(431, "too many header fields")
+        complete = number < len(lines)
+        good = re.fullmatch(FIELD, line + b"\n")
+        if STRAY.search(line) or (complete and not good):
+            raise BadRequest(400, "a header field is malformed")
+    if len(received) >= MAX_HEAD:
+        raise BadRequest(431, "the head is too long")
+
+
+def check_request_line(line: bytes, complete: bool) -> None:
+    """Raise BadRequest for a bad request line (without its LF)."""
+    if STRAY.search(line, 0, MAX_LINE):
+        raise BadRequest(400, "the request line is malformed")
+    if len(line.removesuffix(b"\r")) > MAX_LINE:
+        raise BadRequest(414, "the request line is too long")
+    if complete:
+        match = REQUEST_LINE.fullmatch(line)
+        version = match[1] if match else b""
+        if re.fullmatch(rb"HTTP/1\.[0-9]", version):
+            return
+        if re.fullmatch(rb"HTTP/[0-9]+(\.[0-9]+)?", version):
+            raise BadRequest(505, "only HTTP/1.0 and HTTP/1.1 here")
+        raise BadRequest(400, "the request line is malformed")
+
+
+def check_host(hosts: list[bytes], needed: bool) -> None:
+    """Raise BadRequest unless there is one Host (RFC 9112, 3.2)."""
+    if len(hosts) > 1 or (needed and not hosts):
+        raise BadRequest(400, "exactly one Host field is needed")
+    if hosts and not HOST.fullmatch(hosts[0]):
+        raise BadRequest(400, "the Host field is malformed")
+
+
+def announces_body(values: dict[bytes, list[bytes]]) -> bool:
+    """Does a body follow the head? (RFC 9112, section 6.3)"""
+    codings = b"transfer-encoding" in values
+    if b"content-length" not in values:
+        return codings
+    lengths = set(values[b"content-length"])
+    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
+        raise BadRequest(400, "Content-Length must be one number")
+    if codings:
+        raise BadRequest(400, "Content-Length beside Transfer-Encoding")
+    return any(length.strip(b"0") for length in lengths)
+
+
+def status_of(method: bytes, target: bytes) -> int:
+    """Which answer a well-formed request gets (RFC 9110, 15)."""
+    if method not in (b"GET", b"HEAD"):
+        return 405 if method in METHODS else 501
+    if target == b"/" or ROOT.fullmatch(target):
+        return 200
+    if target.startswith(b"/") or b"://" in target:
+        return 404
+    raise BadRequest(400, "the request target is malformed")
+
+
+def respond(request: Request, keep_alive: bool) -> bytes:
+    """The answer to a request: head and, but for HEAD, body."""
+    return write_answer(
+        request.status, "", connection_field(request, keep_alive),
+        request.method == b"HEAD", int(time.time()),
+    )  # fmt: skip
+
+
+def connection_field(request: Request, keep_alive: bool) -> str:
+    """What the answer says of the connection; "": it says nothing."""
+    if not keep_alive:
+        return "close"
+    return "" if request.minor else "keep-alive"  # 1.0 has to be told
+
+
+def refuse(error: BadRequest) -> bytes:
+    """The answer to a request that is not one."""
+    now = int(time.time())
+    return write_answer(error.status, error.reason, "close", False, now)
+
+
+@functools.lru_cache(maxsize=64)
+def write_answer(
+    status: int,
+    reason: str,
+    connection: str,
+    without_body: bool,
+    now: int,
+) -> bytes:
+    """One answer as bytes, the same for all requests of one second."""
+    phrase = HTTPStatus(status).phrase
+    title = f"{status} {phrase}"
+    body = PAGE
+    if status != 200:
+        body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}"
+        body += f": {reason}\n" if reason else "\n"
+    head = [
+        f"HTTP/1.1 {title}",
+        f"Date: {formatdate(now, usegmt=True)}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+    ]
+    if status == 405:
+        head.append("Allow: GET, HEAD")
+    if connection:
+        head.append(f"Connection: {connection}")
+    text = "\r\n".join(head) + "\r\n\r\n"
+    return (text if without_body else text + body).encode()
+
+
+# === Command line, the same in every step ===========================
+
+TICK = 0.5  # seconds until a wait ends to look whether we should stop
+GRACE_SECONDS = 5  # for requests under way when we are asked to stop
+BACKLOG = 4096  # connections the kernel may hold for accept
+
+signals: list[int] = []  # that asked us to stop, so far
+totals = {"requests": 0, "connections": 0}
+totals_lock = threading.Lock()  # for the steps that have threads
+
+
+def stopping() -> bool:
+    """Has someone asked us to stop?"""
+    return bool(signals)
+
+
+def count(requests: int = 0, connections: int = 0) -> None:
+    """Add to the totals of the closing line."""
+    with totals_lock:
+        totals["requests"] += requests
+        totals["connections"] += connections
+
+
+def compute(steps: int) -> None:
+    """Keep the processor busy, as a template would."""
+    for _ in range(steps):
+        pass
+
+
+def announce(listener: socket.socket) -> None:
+    """Say that from now on clients are welcome."""
+    host, port = listener.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    url = f"http://{host}:{port}/"
+    print(f"Serving on {url} (Ctrl-C to stop)", flush=True)
+
+
+def closing_line() -> str:
+    """What was done, and what it cost this process and its children."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    user = own.ru_utime + children.ru_utime
+    system = own.ru_stime + children.ru_stime
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    peak = max(own_peak() or own.ru_maxrss, children.ru_maxrss) / unit
+    return (
+        f"Answered {totals['requests']} requests on "
+        f"{totals['connections']} connections; CPU {user:.2f} s user, "
+        f"{system:.2f} s system; peak memory {peak:.1f} MiB\n"
+    )
+
+
+def own_peak() -> int:
+    """Peak memory of this process in KiB; 0 where there is no /proc.
+
+    Linux's ru_maxrss is no less than that of whoever started us.
+    """
+    try:
+        with open("/proc/self/status") as status:
+            return int(status.read().partition("VmHWM:")[2].split()[0])
+    except (OSError, IndexError):
+        return 0
+
+
+def stop_now(status: int) -> NoReturn:
+    """Say goodbye and end, whatever is still under way."""
+    try:
+        os.write(1, closing_line().encode())
+    except OSError:  # nobody reads our output any more
+        pass
+    os._exit(status)
+
+
+def between(
+    low: float, high: float, kind: Callable[[str], float] = int
+) -> Callable[[str], float]:
+    """A check for argparse: a number from low to high."""
+
+    def check(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise ArgumentTypeError(
+                f"{text!r} is not a number from {low} to {high}"
+            )
+        return value
+
+    return check
+
+
+class Parser(ArgumentParser):
+    """An argument parser that complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2, for wrong usage."""
+        self.exit(2, f"{self.prog}: {message} (--help explains)\n")
+
+
+def main(
+    serve: Callable[[socket.socket, Namespace], None],
+    wake: Callable[[], None] = lambda: None,
+    add_options: Callable[[Parser], None] = lambda parser: None,
+) -> None:
+    """Read the command line, listen, serve until a signal comes.
+
+    wake is called on the first signal, to end long waits; add_options
+    may add to the command line.
+    """
+    parser = Parser(
+        description=__doc__,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address (%(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=between(0, 65535), default=8000,
+        help="port; 0 takes a free one (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--delay", type=between(0, 3600, float), default=0.1,
+        help="seconds each request waits (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compute", type=between(0, 10**9), default=0,
+        help="loop steps each request computes (%(default)s)",
+    )  # fmt: skip
+    add_options(parser)
+    options = parser.parse_args()
+
+    def on_signal(number: int, frame: object) -> None:
+        if signals or number == signal.SIGALRM:  # again, or too late
+            stop_now(0 if number == signal.SIGALRM else 128 + number)
+        signals.append(number)
+        signal.alarm(GRACE_SECONDS)
+        wake()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, on_signal)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    address = (options.host, options.port)
+    try:
+        # Sets SO_REUSEADDR: we can start again on this port at once.
+        listener = socket.create_server(
+            address, family=family, backlog=BACKLOG
+        )
+    except (OSError, UnicodeError) as error:
+        why = str(getattr(error, "strerror", None) or error)
+        why = why.partition(" (")[0]
+        sys.exit(f"cannot listen on {address[0]}:{address[1]}: {why}")
+    serve(listener, options)
+    stop_now(0)
+
+
+if __name__ == "__main__":
+    main(serve)
