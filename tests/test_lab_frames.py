@@ -1,0 +1,298 @@
+"""06_asyncio/lab_frames.py, run as everybody runs it."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.bench import interpreters
+from tools.bench.peers.start import PYTHON as PEERS
+from tools.servers import ROOT
+
+LAB = ROOT / "06_asyncio" / "lab_frames.py"
+SECONDS = 600.0  # for anything, on a very busy machine
+NAMES = (
+    "streams", "protocol", "buffered", "sock", "uv-streams", "uv-protocol",
+    "uv-buffered", "tornado", "tornado-into", "trio", "join", "fresh",
+    "reused", "waitall", "sendfile", "through", "splice",
+)
+# An echo for --server; what is done to a frame is to be filled in.
+ECHO = """
+import socket, struct, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+sock = listener.accept()[0]
+file = sock.makefile("rwb")
+while head := file.read(8):
+    frame = bytearray(file.read(*struct.unpack("=Q", head)))
+    {change}
+    file.write(head + frame)
+    file.flush()
+print('{{"user": 0.5, "system": 0.25}}')
+"""
+
+
+def run(
+    *words: str, python: str = sys.executable, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, str(LAB), *words], capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=SECONDS, check=False, **options,
+    )
+
+
+def row_of(name: str, *words: str) -> dict[str, Any]:
+    """What the lab says of a variant; skips where it cannot run."""
+    foreign = name.startswith(("uv-", "tornado", "trio"))
+    done = run(
+        "--only", name, "--frames", "3", "--rounds", "1", "--json", *words,
+        python=str(PEERS) if foreign and PEERS.exists() else sys.executable,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    row: dict[str, Any]
+    (row,) = json.loads(done.stdout)["variants"]
+    if row["skipped"]:
+        pytest.skip(row["skipped"])
+    return row
+
+
+@pytest.mark.parametrize("shape", ["one", "two"])
+@pytest.mark.parametrize("name", NAMES)
+def test_each_variant_echoes_what_was_sent(name: str, shape: str) -> None:
+    # The lab itself compares every byte, see the tests of --server.
+    row = row_of(name, "--shape", shape, "--size", "3000001", "--no-counts")
+    assert not row["error"]
+    (one,) = row["runs"]
+    assert one["mb_per_second"] == pytest.approx(
+        3 * 3.000001 / one["seconds"]
+    )
+    assert one["user"] >= 0 and one["system"] >= 0 and one["faults"] >= 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frames_shorter_than_their_head(name: str) -> None:
+    row = row_of(name, "--shape", "two", "--size", "7", "--no-counts")
+    assert not row["error"] and len(row["runs"]) == 1
+
+
+def test_the_list_is_complete() -> None:
+    done = run("--list")
+    listed = [
+        line.split()[0] for line in done.stdout.splitlines()
+        if not line.startswith(" ")
+    ]
+    assert listed == list(NAMES)
+    assert done.stdout.count(" removes ") == len(NAMES)
+
+
+def counts_of(name: str) -> dict[str, float]:
+    row = row_of(name, "--shape", "two", "--size", "3000001")
+    counts: dict[str, float] = row["counts"]
+    return counts
+
+
+def test_calls_and_memory_are_counted() -> None:
+    # Two frames, each with its head; and at the end there is none.
+    waitall, reused = counts_of("waitall"), counts_of("reused")
+    assert waitall["receives"] == 5 / 2
+    assert waitall["sends"] == reused["sends"] == 2
+    assert reused["receives"] > 2
+    assert reused["peak_frames"] == pytest.approx(1, abs=0.2)
+    join = counts_of("join")["peak_frames"]
+    assert join == pytest.approx(2, abs=0.3)  # the pieces, the frame
+    through = counts_of("through")
+    assert through["sends"] > 3 and through["peak_frames"] < 0.6  # 1 MiB
+
+
+# Another server ------------------------------------------------------
+
+
+def serve(tmp_path: Path, change: str) -> tuple[int, dict[str, Any]]:
+    file = tmp_path / "echo.py"
+    file.write_text(ECHO.format(change=change))
+    done = run(
+        "--shape", "two", "--server", f"{sys.executable} {file}", "--size",
+        "100k", "--frames", "2", "--rounds", "1", "--json",
+    )
+    assert LAB.name not in done.stderr
+    return done.returncode, json.loads(done.stdout)["variants"][0]
+
+
+def test_a_server_of_our_own(tmp_path: Path) -> None:
+    status, row = serve(tmp_path, "pass")
+    assert status == 0 and not row["error"]
+    assert row["runs"][0]["user"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("frame[50000] ^= 1", "the echo is not what was sent"),
+        ("frame[0] ^= 1", "the echo is not what was sent"),
+        ("frame[-1] ^= 1", "the echo is not what was sent"),
+        ("head = struct.pack('=Q', 9); del frame[9:]", "not what was sent"),
+        ("head = struct.pack('=Q', 10**6)", "too long"),
+        ("print('{\"error\": \"it is ill\"}'); sys.exit()", "it is ill"),
+        ("break", "closed before it had answered"),
+    ],
+)
+def test_a_wrong_echo_is_noticed(
+    tmp_path: Path, change: str, said: str
+) -> None:
+    status, row = serve(tmp_path, change)
+    if change == "break":  # it ends as usual, and prints its figures
+        said = "the server closed before it had answered"
+    assert status == 1 and said in row["error"]
+    assert not row["runs"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("/nowhere/echo", "/nowhere/echo does not start: No such file"),
+        ("echo", "the server does not say its port"),
+        ("echo 1", "the connection broke: Connection refused"),
+        ("true", "the server does not say its port"),
+    ],
+)
+def test_a_server_that_is_none(command: str, said: str) -> None:
+    done = run(
+        "--shape", "two", "--server", command, "--size", "1k", "--rounds",
+        "1",
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert said in done.stdout
+
+
+# Errors --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--size", "0"], "a frame of nothing cannot be measured"),
+        (["--size", "0M"], "a frame of nothing cannot be measured"),
+        (["--size", "-1"], "'-1' is not a size such as 100M"),
+        (["--size", "many"], "'many' is not a size such as 100M"),
+        (["--size", "999999G"], "MB of memory"),
+        (["--size", "9" * 30], "no machine has memory for that"),
+        (["--only", "stream"], "there is no variant 'stream'; there are"),
+        (["--only", ","], "no variant is named"),
+        (["--frames", "0"], "'0' is not a number from 1 to"),
+        (["--rounds", "x"], "'x' is not a number from 1 to"),
+        (["--shape", "three"], "invalid choice: 'three'"),
+        (["--server", "x"], "--server needs --shape two"),
+        (["--server", "", "--shape", "two"], "--server names no program"),
+        (["--serve", "streams,sock"], "name one variant"),
+    ],
+)
+def test_nonsense_is_one_sentence(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("lab_frames.py: ") and said in done.stderr
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def test_too_little_memory_is_a_sentence() -> None:
+    # Enough to start, not enough for frames of 300 MB.
+    limit = 600 * 2**20
+
+    def less() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    done = run(
+        "--size", "300M", "--only", "streams,fresh", "--rounds", "1",
+        preexec_fn=less,
+    )
+    if "are free: name a smaller" in done.stderr:
+        pytest.skip("this machine has too little memory to try")
+    assert done.returncode == 1
+    assert done.stdout.count("not enough memory") == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("shape", ["one", "two"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_no_process(
+    shape: str, number: signal.Signals
+) -> None:
+    def begin() -> None:  # as from a shell, whatever started this test
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    words = ["--only", "sock", "--size", "1M", "--frames", "5"]
+    words += ["--rounds", "100", "--no-counts", "--shape", shape]
+    with subprocess.Popen(
+        [sys.executable, str(LAB), *words], stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=begin,
+    ) as lab:
+        assert lab.stderr
+        assert lab.stderr.readline().startswith("round 1 of 100: sock")
+        lab.send_signal(number)
+        out, err = lab.communicate(timeout=SECONDS)
+    assert lab.returncode == 130
+    assert "Interrupted." in err and "Traceback" not in err
+    assert "sock" in out and "(" in out  # what was measured
+    with pytest.raises(ProcessLookupError):
+        os.killpg(lab.pid, 0)
+
+
+# The rest ------------------------------------------------------------
+
+
+def test_the_table_and_the_profile() -> None:
+    done = run(
+        "--only", "streams,sock", "--size", "1M", "--rounds", "2",
+        "--profile",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "MB/s median (min - max)" in done.stdout
+    assert "% socket.recv" in done.stdout
+    assert done.stderr.count("round ") == 4
+    assert "round 2 of 2: sock" in done.stderr
+
+
+def test_rounds_are_interleaved() -> None:
+    done = run(
+        "--only", "reused,join", "--size", "1k", "--rounds", "2",
+        "--no-counts",
+    )
+    order = [line.split()[4] for line in done.stderr.splitlines()]
+    assert order == ["reused", "join", "reused", "join"]
+
+
+def test_help_and_the_code_fit_a_page() -> None:
+    assert "--shape {one,two}" in run("--help").stdout
+    for number, line in enumerate(LAB.read_text().splitlines(), 1):
+        assert len(line) <= 72, f"{number} has {len(line)} columns"
+
+
+@pytest.mark.parametrize("which", ["oldest", "newest"])
+def test_on_the_oldest_and_the_newest_python(which: str) -> None:
+    found = [
+        python for python in interpreters.find()
+        if interpreters.numbers(python) >= [3, 8]
+    ]
+    done = run(
+        "--size", "70k", "--frames", "2", "--rounds", "1", "--only",
+        "streams,protocol,buffered,sock,reused",
+        python=found[0 if which == "oldest" else -1].program,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_needs_no_package() -> None:
+    # -I and -S: no site-packages, nothing from the environment.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(LAB), "--list"],
+        capture_output=True, text=True, timeout=SECONDS, check=False,
+    )
+    assert done.returncode == 0, done.stderr
