@@ -12,6 +12,7 @@ Every connection has a port of its own on our side. One address has some
 import argparse
 import ipaddress
 import json
+import math
 import os
 import re
 import resource
@@ -27,6 +28,7 @@ PER_ADDRESS = 4096  # connections from one address: ports are found quickly
 BODY_BYTES = 249  # of the page that every server sends
 MANY = 1_000_000  # open files, where there is no limit
 CONNECT_SECONDS = 30.0  # for one connection
+OPEN_SECONDS = 120.0  # for all
 QUEUE = 1024  # connections that may wait for accept: a quarter of it
 LOOK_EVERY = 64  # connections between two looks at the queue
 PAUSE_SECONDS = 0.002  # for the server to accept some
@@ -41,13 +43,17 @@ class Tally:
 
     opened: with the request sent; answered: completely, and right;
     wrong: completely, but not what it should be; failed: without a
-    complete answer; error: why, of one of those.
+    complete answer; unanswered: those of them that were still open when
+    our time was over; in_time: opening ended in the time it had; error:
+    why, of one of those.
     """
 
     opened: int = 0
     answered: int = 0
     wrong: int = 0
     failed: int = 0
+    unanswered: int = 0
+    in_time: bool = True
     first_open: float = 0.0
     last_open: float = 0.0
     first_answer: float = 0.0
@@ -76,15 +82,23 @@ class Holder:
     def __post_init__(self) -> None:
         self.selector = selectors.DefaultSelector()
 
-    def open(self) -> None:
-        """Open all, a request on each; stops at the first that fails."""
+    def open(self, seconds: float = math.inf) -> None:
+        """Open all, a request on each, within so many seconds.
+
+        Stops at the first that fails.
+        """
         tally = self.tally
         tally.first_open = time.monotonic()
+        deadline = tally.first_open + seconds
         first = ipaddress.ip_address(self.address)
         for number in range(self.connections):
-            if number % LOOK_EVERY == 0:
-                while waiting(self.port) > QUEUE:
-                    time.sleep(PAUSE_SECONDS)
+            if number % LOOK_EVERY == 0 and not self._room(deadline):
+                tally.in_time = False
+                tally.error = (
+                    f"a connection failed: {tally.opened:,} were opened in "
+                    f"{seconds:.0f} s, no more"
+                )
+                break
             ours = first + number // PER_ADDRESS
             try:
                 held = Held(connect(self.port, str(ours)))
@@ -95,6 +109,14 @@ class Holder:
             tally.opened += 1
         tally.last_open = time.monotonic()
 
+    def _room(self, deadline: float) -> bool:
+        """Wait for room in the queue for accept; False: it is too late."""
+        while time.monotonic() < deadline:
+            if waiting(self.port) <= QUEUE:
+                return True
+            time.sleep(PAUSE_SECONDS)
+        return False
+
     def read(self, seconds: float) -> None:
         """Read the answers for so long at most."""
         tally = self.tally
@@ -103,6 +125,7 @@ class Holder:
         while left and (remaining := deadline - time.monotonic()) > 0:
             for key, _ in self.selector.select(remaining):
                 left -= self._receive(key.data)
+        tally.unanswered = left
         tally.failed += left + self.connections - tally.opened
         if left:
             tally.error = f"{left} had no answer after {seconds:.0f} s"
@@ -220,11 +243,18 @@ def main() -> int:
     add("port", type=int, help="of the server on 127.0.0.1")
     add("connections", type=int, help="how many to hold")
     add("--address", default="127.0.0.1", help="the first of ours")
-    add("--seconds", type=float, default=60.0, help="to wait for answers")
+    add(
+        "--seconds", type=float, default=60.0,
+        help="to wait for answers when all are open",
+    )
+    add(
+        "--open-seconds", type=float, default=OPEN_SECONDS,
+        help="to open all of them",
+    )
     options = parser.parse_args()
     raise_open_files(options.connections + ROOM)
     holder = Holder(options.port, options.connections, options.address)
-    holder.open()
+    holder.open(options.open_seconds)
     print(json.dumps(asdict(holder.tally)), flush=True)
     holder.read(options.seconds)
     print(json.dumps(asdict(holder.tally)), flush=True)

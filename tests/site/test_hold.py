@@ -1,0 +1,228 @@
+"""How many each server held: the picture and the table of the fence."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.site.browsing import needs_browser, open_page, visit
+from tests.site.conftest import Render
+from tools.results import Machine, Point, Results, Run
+from tools.servers import by_name
+from tools.site import experiments, hold
+from tools.site.errors import SiteError
+from tools.site.figures import DASH
+
+FENCE = """\
+```hold
+title: How many
+caption: All of <them>.
+```"""
+
+
+def held(clients: int, seconds: float, **extra: float) -> Run:
+    """A run in which all were answered, a client takes 500 bytes."""
+    figures = {
+        "connections": clients, "answered": clients, "wrong": 0,
+        "descriptors": clients, "open_seconds": 0.5,
+        "first_answer_seconds": 10.1, "user_bytes_per_connection": 500.0,
+    }
+    return Run(
+        "command", requests=clients, seconds=seconds, threads=clients + 1,
+        extra={**figures, **extra},
+    )
+
+
+def points() -> list[Point]:
+    few = held(
+        100, 20.0, answered=2, descriptors=1, needed_seconds=1000,
+        watched_seconds=25,
+    )
+    late = held(20_000, 90.0)
+    late.requests, late.error = 7, "no answer"
+    few.requests, few.error, few.threads = 2, "too long", 1
+    return [
+        Point(
+            "02", "hold", 100, 10.0, status="failed", end=True,
+            reason="time: 100 requests & more", runs=[few],
+        ),
+        Point("03", "hold", 100, 10.0, runs=[held(100, 10.2)]),
+        Point("03", "hold", 1000, 10.0, runs=[held(1000, 10.9)]),
+        Point("03", "hold", 10_000, 24.0, runs=[held(10_000, 31.0)]),
+        Point(
+            "03", "hold", 65_536, 10.0, status="ok", end=True,
+            reason="descriptors: no more than 20,000 open files",
+            runs=[held(19_936, 40.0)],
+        ),
+        Point("04", "hold", 100, 10.0, runs=[held(100, 10.2)]),
+        Point(
+            "04", "hold", 65_536, 10.0, status="failed", end=True,
+            reason="time: no answer", runs=[late],
+        ),
+        Point(
+            "05", "hold", 100, 10.0, status="skipped", end=True,
+            reason="memory: too little",
+        ),
+        Point(
+            "07", "hold", 65_536, 30.0, variant="4 workers",
+            runs=[held(65_536, 31.4, user_bytes_per_connection=515.06)],
+        ),
+    ]
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+    """A run of four servers, each with another end."""
+    monkeypatch.setattr(experiments, "DATA", tmp_path)
+    results = Results(
+        command="./bench.sh hold", mode="hold", commit="c", tools={},
+        started="2000-01-02T03:04:05", points=points(),
+        machine=Machine("A & B", 2, 1, "Linux 6", "CPython 3.11.7", 20_000),
+    )
+    results.save(tmp_path / "hold")
+    return results
+
+
+def cells(html: str, server: str) -> list[str]:
+    """The cells of a server in the first table."""
+    table = html.split("<tbody>")[1].split("</tbody>")[0]
+    for row in table.split("<tr>"):
+        if f"<strong>{server}</strong>" in row:
+            return re.findall(r"<td>(.*?)</td>", row)
+    raise AssertionError(f"no row for {server}")
+
+
+def test_the_table(measured: Results, render: Render) -> None:
+    html = render(FENCE)
+    assert cells(html, "02") == [
+        '<strong class="seven-no">time</strong><br>'
+        "<small>2 in 25 s</small>",
+        DASH, DASH, DASH, DASH, "1",
+    ]
+    assert cells(html, "03") == [
+        "10.2 s", "10.9 s", "31.0 s<br><small>--delay 24</small>",
+        '<strong class="seven-no">descriptors</strong><br>'
+        "<small>19,936 held</small>",
+        "500 bytes", "19,937",
+    ]
+    assert cells(html, "04")[3] == (
+        '<strong class="seven-no">time</strong><br>'
+        "<small>7 of 20,000 answered</small>"
+    )
+    assert cells(html, "05")[:2] == [
+        '<strong class="seven-no">memory</strong>', DASH
+    ]
+    not_yet = "<small>not measured</small>"
+    assert cells(html, "07") == [
+        not_yet, not_yet, not_yet,
+        "31.4 s<br><small>--delay 30</small>", "515 bytes", "65,537",
+    ]
+    assert cells(html, "06") == [not_yet] * 4 + [DASH, DASH]
+
+
+def test_why_it_ended_and_how_it_was_measured(
+    measured: Results, render: Render
+) -> None:
+    html = render(FENCE)
+    assert "at 100, time: 100 requests &amp; more." in html
+    assert "All of &lt;them&gt;." in html
+    assert "<code>./bench.sh hold</code>, A &amp; B, 2 cores" in html
+    assert html.count("<li>") == 4  # 02, 03, 04, 05
+
+
+def test_the_picture_says_the_same(
+    measured: Results, render: Render
+) -> None:
+    html = render(FENCE)
+    words = re.findall(r"<desc[^>]*>(.*?)</desc>", html)[0]
+    assert "02 was stopped at 100: time." in words
+    assert (
+        "03 held 10,000 clients, and was stopped at 19,936 of 65,536: "
+        "descriptors." in words
+    )
+    assert "07 held 65,536 clients." in words
+    assert "06: not measured." in words
+    assert html.count('class="seven-end"') == 4
+    drawing = html.split("<svg", 1)[1].split("</svg></figure>")[0]
+    assert not re.search(r'(fill|stroke)="#|style=', drawing)
+
+
+def test_a_line_ends_where_all_were_answered(
+    measured: Results, render: Render
+) -> None:
+    html = render(FENCE.replace("title:", "servers: 04\ntitle:"))
+    line = re.findall(r'<g class="seven-line[^>]*>.*?</g>', html)[0]
+    assert 'x2="4%"' in line  # at 100, where it held
+    cross = re.findall(
+        r'<svg x="([\d.]+)%"[^>]*><path class="seven-end"', html
+    )
+    assert 80 < float(cross[0]) < 85  # at the 20,000 that were tried
+
+
+def test_some_servers_only(measured: Results, render: Render) -> None:
+    html = render(FENCE.replace("title:", "servers: 07, 03\ntitle:"))
+    assert html.index("<strong>07<") < html.index("<strong>03<")
+    assert "<strong>02<" not in html
+    assert "not measured</text>" not in html
+
+
+def test_ids_are_there_once(measured: Results, render: Render) -> None:
+    html = render(f"{FENCE}\n\n{FENCE}")
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_word_that_nobody_knows(
+    measured: Results, tmp_path: Path
+) -> None:
+    measured.points[0].reason = "it was tired"
+    measured.save(tmp_path / "hold")
+    found = hold.rows("hold", [by_name("02")])
+    with pytest.raises(SiteError, match="does not begin with one of"):
+        assert found[0].end
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("title: x\nrun: none", "cannot be read"),
+        ("title: x\nservers: 99", "no server is called '99'"),
+        ("servers: 07", "'title' is missing"),
+        ("title: x\nlevels: 5", "there is no option 'levels'"),
+    ],
+)
+def test_mistakes_fail_the_build(
+    measured: Results, text: str, why: str
+) -> None:
+    with pytest.raises(SiteError, match=why):
+        hold._render(text, None)
+
+
+def test_every_stop_of_the_bench_has_a_meaning() -> None:
+    from tools.bench.hold_limits import KINDS
+
+    assert set(KINDS) == set(hold.STOPS)
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [375, 1280])
+def test_no_page_scrolls_sideways(
+    site: Path, browser: Browser, width: int
+) -> None:
+    page, trouble = open_page(browser, "light", width)
+    visit(page, site / "labs" / "hold.html")
+    wide = page.evaluate(
+        "document.documentElement.scrollWidth - innerWidth"
+    )
+    assert wide <= 0
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll(
+            'figure.seven-chart svg.seven-svg text')].filter(t => {
+            const box = t.getBoundingClientRect();
+            return box.right > innerWidth + 1 || box.left < 0;
+        }).map(t => t.textContent)"""
+    )
+    assert outside == []
+    assert trouble == []
+    page.context.close()
