@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.results import DATA, Machine, ResultsError
+from tools.results import DATA, Machine, read_json, reading
 from tools.servers import LESSONS, NO, POOL, YES, Server, by_name
 
 SCHEMA = 1
@@ -170,13 +170,8 @@ def _text(value: Any) -> str:
 
 def load(file: Path) -> Conformance:
     """Read a recorded run. Raises ResultsError if it is unusable."""
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if data.get("schema") != SCHEMA:
-            raise ResultsError(
-                f"{file.name} has schema {data.get('schema')}, this "
-                f"version reads {SCHEMA}: {AGAIN}"
-            )
+    with reading(file, "a recorded test run"):
+        data = read_json(file, SCHEMA, AGAIN)
         data["machine"] = Machine(**data["machine"])
         for key in ("rules", "lessons"):
             data[key] = {
@@ -184,11 +179,3 @@ def load(file: Path) -> Conformance:
                 for name, cells in data[key].items()
             }
         return Conformance(**data)
-    except OSError as error:
-        raise ResultsError(
-            f"{file.name} cannot be read: {error.strerror}"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(
-            f"{file.name} is not a recorded test run: {error}"
-        ) from error

@@ -11,7 +11,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.results import DATA, ResultsError
+from tools.results import DATA, read_json, reading
 
 SCHEMA = 1
 REFERENCE = DATA / "wire"
@@ -62,21 +62,8 @@ def _cut(data: bytes) -> list[bytes]:
 
 def load(file: Path) -> Exchange:
     """Read an exchange. Raises ResultsError if it is unusable."""
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if data.get("schema") != SCHEMA:
-            raise ResultsError(
-                f"{file.name} has schema {data.get('schema')}, this "
-                f"version reads {SCHEMA}: capture again with ./bench.sh wire"
-            )
+    with reading(file, "an exchange"):
+        data = read_json(file, SCHEMA, "capture again with ./bench.sh wire")
         for side in ("sent", "received"):
             data[side] = "".join(data[side]).encode(CODING)
         return Exchange(**data)
-    except OSError as error:
-        raise ResultsError(
-            f"{file.name} cannot be read: {error.strerror}"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(
-            f"{file.name} is not an exchange: {error}"
-        ) from error

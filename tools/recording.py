@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tools import results
-from tools.results import Machine, ResultsError
+from tools.results import Machine, read_json, reading
 
 SCHEMA = 1
 REFERENCE = results.DATA / "recordings"
@@ -190,14 +190,8 @@ def _compact(value: Any) -> str:
 def load(file: Path) -> Recording:
     """Read a recording. Raises ResultsError if it is unusable."""
     letters = {letter: kind for kind, letter in KINDS.items()}
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if data.get("schema") != SCHEMA:
-            raise ResultsError(
-                f"{file.name} has schema {data.get('schema')}, this "
-                f"version reads {SCHEMA}: record again with "
-                "./bench.sh record"
-            )
+    with reading(file, "a recording"):
+        data = read_json(file, SCHEMA, "record again with ./bench.sh record")
         data["machine"] = Machine(**data["machine"])
         data["clients"] = [Client(*row) for row in data["clients"]]
         data["lanes"] = [
@@ -213,11 +207,3 @@ def load(file: Path) -> Recording:
         ]
         data["calls"] = [(at, count) for at, count in data["calls"]]
         return Recording(**data)
-    except OSError as error:
-        raise ResultsError(
-            f"{file.name} cannot be read: {error.strerror}"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(
-            f"{file.name} is not a recording: {error}"
-        ) from error

@@ -6,9 +6,11 @@ generator, unchanged. `REFERENCE` is the committed run; a reader's own runs
 are folders of `OWN`, named by their date.
 """
 
+import contextlib
 import json
 import os
 import statistics
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -233,6 +235,36 @@ class Results:
         fresh = folder / "results.json.new"
         fresh.write_text(text + "\n", encoding="utf-8")
         os.replace(fresh, folder / "results.json")
+
+
+@contextlib.contextmanager
+def reading(file: Path, what: str) -> Iterator[None]:
+    """Turn what can be wrong with a file into a ResultsError.
+
+    what: what the file should be, for the sentence, as "a recording".
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ResultsError(
+            f"{file.name} cannot be read: {error.strerror}"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(f"{file.name} is not {what}: {error}") from error
+
+
+def read_json(file: Path, schema: int, again: str) -> Any:
+    """The content of a file with this schema number; see `reading`.
+
+    again: what to do if it has another one, as "record again".
+    """
+    data = json.loads(file.read_text(encoding="utf-8"))
+    if data.get("schema") != schema:
+        raise ResultsError(
+            f"{file.name} has schema {data.get('schema')}, this version "
+            f"reads {schema}: {again}"
+        )
+    return data
 
 
 def load(folder: Path) -> Results:

@@ -18,6 +18,7 @@ from rich.console import Console
 from tools import results
 from tools.bench import __main__ as command
 from tools.bench import preflight
+from tools.bench.keep import make_reference
 from tools.servers import ROOT, SERVERS
 
 Smoke = tuple[subprocess.CompletedProcess[str], Path]
@@ -351,17 +352,14 @@ def test_an_interrupted_run_keeps_what_it_has(
     assert not [member for member in family if member.is_running()]
 
 
-def test_a_complete_run_becomes_the_reference(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_complete_run_becomes_the_reference(tmp_path: Path) -> None:
     reference = tmp_path / "data" / "reference"
     reference.mkdir(parents=True)
     (reference / "old").write_text("old")
     fresh = tmp_path / "results" / "now"
     (fresh / "raw").mkdir(parents=True)
     (fresh / "results.json").write_text(json.dumps({"schema": 1}))
-    monkeypatch.setattr(command, "REFERENCE", reference)
-    assert command._make_reference(fresh) == reference
+    assert make_reference(fresh, reference) == reference
     assert sorted(p.name for p in reference.iterdir()) == [
         "raw", "results.json",
     ]

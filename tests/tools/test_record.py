@@ -390,8 +390,14 @@ def test_the_site_is_built_after_it(
 
 @live
 @pytest.mark.parametrize("name", ["01", "03", "05", "06-executor", "07"])
-def test_a_server_is_recorded(name: str, tmp_path: Path) -> None:
+def test_a_server_is_recorded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = by_name(name)
+    if name == "07":
+        # Who serves whom is looked up during the delay: beside other
+        # tests a tenth of a second may be over before the first look.
+        monkeypatch.setattr(x_record, "DELAY", 1.0)
     for _ in range(3):  # beside other tests there may be little time
         found, fault = x_record.record(server, empty())
         if found:
@@ -402,7 +408,9 @@ def test_a_server_is_recorded(name: str, tmp_path: Path) -> None:
     assert file.stat().st_size <= recording.MOST_BYTES
     assert len(found.clients) == CLIENTS
     assert found.peak == x_record.promised(server) or fault
-    assert found.command.startswith(f"python3 {server.file} --delay 0.1")
+    assert found.command.startswith(
+        f"python3 {server.file} --delay {found.delay:g}"
+    )
     assert "--port" not in found.command
     assert found.tools == {"strace": "6.1"}
     for client in found.clients:

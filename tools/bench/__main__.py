@@ -26,7 +26,7 @@ from rich.progress import (
 
 from tools import peers
 from tools.bench import plan, preflight, table, wrk
-from tools.bench.keep import whole
+from tools.bench.keep import make_reference, whole
 from tools.bench.peers import start
 from tools.bench.run import Bench
 from tools.bench.server import ServerError
@@ -279,7 +279,7 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
         )
         return 130
     if options.reference:
-        folder = _make_reference(
+        folder = make_reference(
             folder, DATA / "peers" if options.peers else REFERENCE
         )
     console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
@@ -370,18 +370,6 @@ def _folder(now: datetime.datetime) -> Path:
         folder = OWN / f"{name}-{number}"
         number += 1
     return folder
-
-
-def _make_reference(folder: Path, place: Path | None = None) -> Path:
-    """Put a complete run in the place of the committed one."""
-    place = place or REFERENCE
-    fresh = place.with_name(f"{place.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(folder, fresh)
-    shutil.rmtree(place, ignore_errors=True)
-    fresh.rename(place)
-    shutil.rmtree(folder)
-    return place
 
 
 def _build_site(console: Console) -> bool:
@@ -477,7 +465,7 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
         )
         return status
     if options.reference and status == 0:
-        folder = _make_reference(folder, DATA / name)
+        folder = make_reference(folder, DATA / name)
     console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
     return status
 

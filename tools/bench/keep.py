@@ -7,6 +7,7 @@ kinds of numbers on the command lines, and how a figure is printed.
 
 import argparse
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,17 @@ def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
     lines = "".join(f"$ {line}\n" for line in command.splitlines())
     with (raw / f"{name}.txt").open("a", encoding="utf-8") as file:
         file.write(f"{lines}{scrub(text).rstrip()}\n\n")
+
+
+def make_reference(folder: Path, place: Path) -> Path:
+    """Put a complete run in the place of the committed one."""
+    fresh = place.with_name(f"{place.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(folder, fresh)
+    shutil.rmtree(place, ignore_errors=True)
+    fresh.rename(place)
+    shutil.rmtree(folder)
+    return place
 
 
 # Numbers -----------------------------------------------------------------

@@ -9,7 +9,6 @@ experiment offers: ABOUT, add_options and run (see `Experiment` in
 import argparse
 import copy
 import importlib
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -17,9 +16,9 @@ from types import ModuleType
 
 from rich.console import Console
 
+from tools.bench import keep, table
 from tools.bench.server import ServerError
 from tools.results import DATA, Results
-from tools.servers import ROOT
 
 HERE = Path(__file__).parent  # the folder of labs_NAME.py
 PLACE = "labs-NAME"  # in docs/data, of each lab
@@ -122,8 +121,8 @@ def one(
     else:
         said = "Figures and raw outputs:"
         if options.reference and status == 0:
-            folder = make_reference(folder, DATA / f"labs-{name}")
-    console.print(f"\n{said} {_shown(folder)}", soft_wrap=True)
+            folder = keep.make_reference(folder, DATA / f"labs-{name}")
+    console.print(f"\n{said} {table.typed(folder)}", soft_wrap=True)
     return status
 
 
@@ -131,22 +130,3 @@ def command(typed: str, name: str, chosen: list[str]) -> str:
     """The command that measures one lab again, without the others."""
     words = [word for word in typed.split() if word not in chosen]
     return " ".join([*words[:2], name, *words[2:]])
-
-
-def make_reference(folder: Path, place: Path) -> Path:
-    """Put a complete run in the place of the committed one."""
-    fresh = place.with_name(f"{place.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(folder, fresh)
-    shutil.rmtree(place, ignore_errors=True)
-    fresh.rename(place)
-    shutil.rmtree(folder)
-    return place
-
-
-def _shown(folder: Path) -> str:
-    """A folder as the reader would type it from here."""
-    try:
-        return f"{folder.resolve().relative_to(ROOT)}/"
-    except ValueError:
-        return str(folder)

@@ -18,7 +18,7 @@ from typing import Any
 from tools.results import Point
 from tools.servers import Server
 from tools.site import svg
-from tools.site.figures import DASH, figure, spread, value
+from tools.site.figures import DASH, figure, required, spread, value
 from tools.site.tables import table
 
 ROW = 42  # px of a bar with its label
@@ -49,16 +49,18 @@ class Line:
 
 def frame(
     uid: str, title: str, legend: str, drawing: str, data: str, caption: str,
-    told: dict[str, Any],
+    told: dict[str, Any] | None = None,
 ) -> str:
     """A chart with its title, legend, table and caption. HTML inside.
 
-    told: what the chart is made from, for scripts.
+    told: what the chart is made from, if a script may draw it anew.
     """
-    told = {"title": title, **told}
+    chart = ""
+    if told is not None:
+        made_from = json.dumps({"title": title, **told}, ensure_ascii=False)
+        chart = f' data-chart="{escape(made_from)}"'
     return (
-        f'<figure class="seven-chart" id="{uid}" data-search-exclude '
-        f'data-chart="{escape(json.dumps(told, ensure_ascii=False))}">'
+        f'<figure class="seven-chart" id="{uid}" data-search-exclude{chart}>'
         f'<p class="seven-title">{escape(title)}</p>'
         f"{legend}{drawing}"
         '<details class="seven-data"><summary>These numbers as a table'
@@ -98,7 +100,7 @@ def bars(
     with_own = any(row.own is not None for row in rows)
     step = ROW + (OWN_ROW if with_own else 0)
     plot = 4 + step * len(rows)
-    drawing = [_grid(name, top, plot)]
+    drawing = [grid(name, top, plot)]
     if possible is not None:
         x = svg.percent(possible / top)
         drawing.append(
@@ -219,7 +221,45 @@ def _rectangle(
     return "".join(parts)
 
 
-def _grid(name: str, top: float, plot: float) -> str:
+def thin_bar(
+    point: Point, name: str, top: float, y: float, height: int, kind: str
+) -> str:
+    """A bar of a measured point, its spread and its number; top: the end.
+
+    y and height in pixels; kind: the suffix of its class.
+    """
+    found = required(point, name)
+    end = found
+    parts = [
+        svg.element(
+            "rect", class_=f"seven-{kind}", x=0, y=f"{y:g}", height=height,
+            width=svg.percent(found / top),
+        )
+    ]
+    if low_high := spread(point, name):
+        low, end = low_high
+        parts += whisker(low / top, end / top, y + height / 2)
+    label = svg.text(
+        figure(name).write(found), x=7, y=11, class_="seven-value"
+    )
+    return "".join(parts) + svg.at(svg.percent(end / top), y, label)
+
+
+def whisker(low: float, high: float, y: float) -> list[str]:
+    """A line from one part of the width to another, with its ends."""
+    lines = [(low, high, y, y)]
+    lines += [(x, x, y - 3, y + 3) for x in (low, high)]
+    return [
+        svg.element(
+            "line", class_="seven-spread", x1=svg.percent(x1),
+            x2=svg.percent(x2), y1=f"{y1:g}", y2=f"{y2:g}",
+        )
+        for x1, x2, y1, y2 in lines
+    ]
+
+
+def grid(name: str, top: float, plot: float) -> str:
+    """Lines over a plot from 0 to top, with the numbers below it."""
     parts = []
     for tick in svg.ticks(top):
         x = svg.percent(tick / top)

@@ -112,7 +112,7 @@ def _chart(
         raise SiteError(f"{RUN} has no speed in {where!r}")
     top = max(ends) * (1 + ROOM)
     plot = sum(row.height for row in found)
-    drawing = [_grid(top, plot)]
+    drawing = [charts.grid(FIGURE, top, plot)]
     if mark is not None:
         x = svg.percent(mark / top)
         drawing.append(
@@ -151,21 +151,6 @@ def _legend(found: list[Row], mark: float | None) -> str:
     return charts.legend(keys)
 
 
-def _grid(top: float, plot: int) -> str:
-    parts = []
-    for tick in svg.ticks(top):
-        x = svg.percent(tick / top)
-        parts.append(
-            svg.element("line", class_="seven-grid", x1=x, x2=x, y1=0, y2=plot)
-            + svg.text(
-                f"{tick:,.4g}" if tick < 1000 else f"{tick:,.0f}",
-                x=x, y=plot + 17, class_="seven-tick",
-                text_anchor="start" if tick == 0 else "middle",
-            )
-        )
-    return "".join(parts)
-
-
 def _row(row: Row, top: float, y: int) -> str:
     parts = [svg.text(row.name, x=0, y=y + 15, class_="seven-label")]
     y += LABEL
@@ -180,31 +165,7 @@ def _bar(point: Point, top: float, y: int, kind: str) -> str:
     if found is None:
         why = f"{DASH} {point.reason or 'not measured'}"
         return svg.text(why, x=0, y=y + 11, class_="seven-value")
-    low, high = spread(point, FIGURE) or (found, found)
-    parts = [
-        svg.element(
-            "rect", class_=f"seven-{kind}", x=0, y=y, height=BAR,
-            width=svg.percent(found / top),
-        )
-    ]
-    if low < high:
-        parts += _whisker(low / top, high / top, y + BAR / 2)
-    words = figure(FIGURE).write(found)
-    label = svg.text(words, x=7, y=11, class_="seven-value")
-    return "".join(parts) + svg.at(svg.percent(high / top), y, label)
-
-
-def _whisker(low: float, high: float, y: float) -> list[str]:
-    """A line from one part of the width to another, with its ends."""
-    lines = [(low, high, y, y)]
-    lines += [(x, x, y - 3, y + 3) for x in (low, high)]
-    return [
-        svg.element(
-            "line", class_="seven-spread", x1=svg.percent(x1),
-            x2=svg.percent(x2), y1=f"{y1:g}", y2=f"{y2:g}",
-        )
-        for x1, x2, y1, y2 in lines
-    ]
+    return charts.thin_bar(point, FIGURE, top, y, BAR, kind)
 
 
 def _sentence(row: Row) -> str:

@@ -83,13 +83,10 @@ def _render(text: str, md: Any) -> str:
     if repeats > 1:
         words.append(f"Medians of {repeats} runs.")
     caption = experiments.caption(RUN, " ".join(words), 1)
-    return (
-        f'<figure class="seven-chart" id="{ident}" data-search-exclude>'
-        f'<p class="seven-title">{escape(title)}</p>'
-        f"{_legend(points, name)}{_chart(ident, title, found, name)}"
-        '<details class="seven-data"><summary>These numbers as a table'
-        f"</summary>{_table(found, name, title)}</details>"
-        f"<figcaption>{caption}</figcaption></figure>"
+    return charts.frame(
+        ident, title, _legend(points, name),
+        _chart(ident, title, found, name), _table(found, name, title),
+        caption,
     )
 
 
@@ -111,7 +108,7 @@ def _chart(ident: str, title: str, found: list[Row], name: str) -> str:
     ]
     top = (max(ends) or 1.0) * (1 + ROOM)
     plot = sum(row.height for row in found)
-    drawing = [_grid(top, plot)]
+    drawing = [charts.grid(name, top, plot)]
     y = 0.0
     for row in found:
         drawing.append(_row(row, name, top, y))
@@ -122,23 +119,6 @@ def _chart(ident: str, title: str, found: list[Row], name: str) -> str:
         ident, title, f"{axis}. {words}", plot + AXIS, "".join(drawing),
         "bars",
     )
-
-
-def _grid(top: float, plot: float) -> str:
-    parts = []
-    for tick in svg.ticks(top):
-        x = svg.percent(tick / top)
-        parts.append(
-            svg.element(
-                "line", class_="seven-grid", x1=x, x2=x, y1=0, y2=f"{plot:g}"
-            )
-            + svg.text(
-                f"{tick:,.4g}" if tick < 1000 else f"{tick:,.0f}",
-                x=x, y=f"{plot + 17:g}", class_="seven-tick",
-                text_anchor="start" if tick == 0 else "middle",
-            )
-        )
-    return "".join(parts)
 
 
 def _row(row: Row, name: str, top: float, y: float) -> str:
@@ -162,34 +142,7 @@ def _bar(
             f"{DASH} {point.variant}: {why}", x=0, y=f"{y + 11:g}",
             class_="seven-value",
         )
-    parts = [
-        svg.element(
-            "rect", class_=f"seven-{kind}", x=0, y=f"{y:g}", height=BAR,
-            width=svg.percent(found / top),
-        )
-    ]
-    end = found
-    if low_high := spread(point, name):
-        low, high = low_high
-        end = max(found, high)
-        parts += _whisker(low / top, high / top, y + BAR / 2)
-    label = svg.text(
-        figure(name).write(found), x=7, y=11, class_="seven-value"
-    )
-    return "".join(parts) + svg.at(svg.percent(end / top), y, label)
-
-
-def _whisker(low: float, high: float, y: float) -> list[str]:
-    """A line from one part of the width to another, with its two ends."""
-    lines = [(low, high, y, y)]
-    lines += [(x, x, y - 3, y + 3) for x in (low, high)]
-    return [
-        svg.element(
-            "line", class_="seven-spread", x1=svg.percent(x1),
-            x2=svg.percent(x2), y1=f"{y1:g}", y2=f"{y2:g}",
-        )
-        for x1, x2, y1, y2 in lines
-    ]
+    return charts.thin_bar(point, name, top, y, BAR, kind)
 
 
 def _sentence(row: Row, name: str) -> str:
