@@ -17,6 +17,11 @@ from tools.site import charts, data, options
 from tools.site.fence import fence, uid
 from tools.site.figures import DASH, FIGURES
 
+# Figures of a run of the servers that are made from its numbers.
+DERIVED = (
+    "share", "possible", "failures", "cpu_ms", "cpu_us", "cores",
+    "calls_per_request",
+)
 LARGEST = 20_000_000  # bytes of a results.json that the page reads
 
 
@@ -51,7 +56,9 @@ def rules() -> dict[str, Any]:
         "latencies": LATENCIES,
         "numbers": NUMBERS,
         "writers": {
-            name: figure.write.__name__ for name, figure in FIGURES.items()
+            name: FIGURES[name].write.__name__
+            for name in (*LATENCIES, *NUMBERS, *DERIVED)
+            if name in FIGURES
         },
         "dash": DASH,
         "mark": charts.MARK,
