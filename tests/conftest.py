@@ -221,7 +221,9 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
         folder, name = Path(module).parent.name, Path(module).stem
         if test.startswith("test_accessible_and_quiet"):
             return nodeid  # it takes minutes: each scheme on its own
-        if folder in ("site", "tools"):  # a module shares its fixtures
+        if folder == "site":  # they share the built site
+            return folder
+        if folder == "tools":
             return module
         if test.startswith("test_computing_uses_every_core"):
             return "cores"

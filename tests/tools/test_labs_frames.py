@@ -285,8 +285,9 @@ def test_each_variant_copies_what_it_says(
     if name in ("streams", "protocol", "buffered") and (
         interpreters.numbers(who.python) < [3, 12]
     ):
-        # What the transport sends at once is not copied: "up to 3".
-        assert found["copies"] - 1.6 < copied < found["copies"] + 0.3
+        # What the transport sends at once is not copied: "up to 3", and
+        # how much that is depends on how soon the client takes it.
+        assert found["copies"] - 3 < copied < found["copies"] + 0.3
     else:
         assert copied == pytest.approx(found["copies"], abs=0.1)
     if name in ("sock", "reused", "waitall", "splice"):
