@@ -286,8 +286,14 @@ def test_each_variant_copies_what_it_says(
         interpreters.numbers(who.python) < [3, 12]
     ):
         # What the transport sends at once is not copied: "up to 3", and
-        # how much that is depends on how soon the client takes it.
-        assert found["copies"] - 3 < copied < found["copies"] + 0.3
+        # how much that is depends on how soon the client takes it. So
+        # it may be counted again, but never be more than it says.
+        for _ in range(4):
+            assert copied < found["copies"] + 0.3
+            if copied > found["copies"] - 1.6:
+                break
+            copied = one.copies(who, name)["copied_frames"]
+        assert copied > found["copies"] - 1.6
     else:
         assert copied == pytest.approx(found["copies"], abs=0.1)
     if name in ("sock", "reused", "waitall", "splice"):
