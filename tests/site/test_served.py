@@ -66,6 +66,22 @@ def origin_of(process: Running) -> str:
     return f"http://127.0.0.1:{process.port}/"
 
 
+def wait_for_search(page: Page) -> None:
+    """Until the search has its index: the last that a page loads.
+
+    A page that is left before that breaks off these two requests, which
+    looks like a server that does not answer. On a busy machine they
+    begin late, after the network has been idle.
+    """
+    page.wait_for_function(
+        """() => {
+            const said = document.querySelector(".md-search-result__meta");
+            return said && !/Initializing/.test(said.textContent);
+        }""",
+        timeout=30_000,
+    )
+
+
 def test_every_page_loads(
     browser: Browser, served: Running, site: Path
 ) -> None:
@@ -79,6 +95,7 @@ def test_every_page_loads(
         assert answer and answer.status == 200, path
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert answer.body() == path.read_bytes(), path
+        wait_for_search(window.page)
     bad = {a: s for a, s in window.answers.items() if s not in (200, 304)}
     kinds = {Path(address).suffix for address in window.answers}
     window.page.context.close()
@@ -94,11 +111,13 @@ def test_the_start_page_has_no_name(
     window = open_window(browser, origin)
     answer = window.page.goto(origin, wait_until="networkidle")
     assert answer and answer.status == 200
+    wait_for_search(window.page)
     first = window.page.title()
     # Again, and the browser asks whether its copies are still good.
     answer = window.page.reload(wait_until="networkidle")
     assert answer and answer.status in (200, 304)
     assert window.page.title() == first
+    wait_for_search(window.page)
     window.page.context.close()
     assert not window.trouble, "\n".join(window.trouble)
 
@@ -118,6 +137,7 @@ def test_search_finds_and_opens(browser: Browser, served: Running) -> None:
     page.wait_for_url("**/steps/07_parallel*", timeout=15_000)
     page.wait_for_load_state("networkidle")
     assert "SO_REUSEPORT" in page.locator("article").inner_text()
+    wait_for_search(page)
     assert not [s for s in window.answers.values() if s not in (200, 304)]
     page.context.close()
     assert not window.trouble, "\n".join(window.trouble)
