@@ -69,6 +69,16 @@ PEERS = (
         (PYTHON, "-m", f"{ON}asyncio", "{host}", "{port}"),
         module="asyncio",
     ),
+    Peer(
+        "coroutines", "asyncio in miniature",
+        "Our own event loop and tasks on generators, from the lab about "
+        "coroutines, with the whole contract.",
+        (
+            PYTHON, "06_asyncio/coroutines.py", "--host", "{host}",
+            "--port", "{port}", "--delay", "0",
+        ),
+        module="socket",
+    ),
     _script(
         "uvloop", "asyncio.Protocol by hand, on uvloop",
         "asyncio's interface on libuv, written in Cython.",

@@ -97,8 +97,9 @@ def screen(bench: bench_run.Bench) -> str:
 
 def test_every_peer_of_the_issue_is_there() -> None:
     assert [peer.name for peer in PEERS] == [
-        "nginx", "node", "asyncio", "uvloop", "blazio", "trio", "tornado",
-        "aiohttp", "gevent", "eventlet", "uvicorn", "granian", "gunicorn",
+        "nginx", "node", "asyncio", "coroutines", "uvloop", "blazio",
+        "trio", "tornado", "aiohttp", "gevent", "eventlet", "uvicorn",
+        "granian", "gunicorn",
     ]
     assert not {p.name for p in PEERS} & {s.name for s in SERVERS}
 

@@ -42,7 +42,7 @@ from tools.servers import ROOT
 
 ABOUT = (
     "frames: 06_asyncio/lab_frames.py, an echo of 100 MB frames in every "
-    "variant, beside one in C (about 40 minutes)"
+    "variant, beside one in C (about 20 minutes)"
 )
 SUITE = "labs-frames"
 LAB = "06_asyncio/lab_frames.py"
