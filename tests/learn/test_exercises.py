@@ -1,0 +1,93 @@
+"""Every exercise: its starter fails as recorded, its solutions pass."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.learn import exercises
+from tools.learn.examine import examine
+from tools.learn.exercises import Exercise
+from tools.learn.record import SEED, record, text_of
+from tools.servers import ROOT
+from tools.servers import by_name as server_by_name
+
+EVERYTHING = exercises.everything()
+SERVERS = [e for e in EVERYTHING if e.like]
+TWICE = [e for e in EVERYTHING if e.another]
+
+
+def ids(exercise: Exercise) -> str:
+    return exercise.id
+
+
+each = pytest.mark.parametrize("exercise", EVERYTHING, ids=ids)
+
+
+def test_three_a_step() -> None:
+    steps = [e.step for e in EVERYTHING]
+    few = {n: steps.count(n) for n in range(1, 8) if steps.count(n) < 3}
+    assert not few and len(EVERYTHING) >= 21
+
+
+def test_another_solution_in_each_step() -> None:
+    assert {e.step for e in TWICE} == set(range(1, 8))
+
+
+@each
+def test_complete(exercise: Exercise) -> None:
+    for path in (exercise.starter, exercise.solution, exercise.tests):
+        assert path.is_file(), path
+    assert 10 <= exercise.minutes <= 30
+    assert exercise.task and exercise.title
+    assert len(exercise.hints) >= 2 and all(exercise.hints)
+    page = exercise.read.partition("#")[0]
+    assert (ROOT / "docs" / page).is_file(), exercise.read
+    if exercise.like:
+        assert server_by_name(exercise.like).step == exercise.step
+
+
+@each
+def test_starter_fails_as_recorded(exercise: Exercise) -> None:
+    said = record(exercise)
+    assert "FAILED: " in said and "trouble: " not in said
+    assert "The test itself failed" not in said
+    assert said == exercise.messages.read_text("utf-8"), (
+        "run python -m tools.learn.record and read what changed"
+    )
+
+
+@each
+def test_solution_passes(exercise: Exercise) -> None:
+    report = examine(exercise, exercise.solution, seed=SEED)
+    assert report.passed, text_of(report)
+
+
+@pytest.mark.parametrize("exercise", TWICE, ids=ids)
+def test_another_solution_passes(exercise: Exercise) -> None:
+    assert exercise.another
+    report = examine(exercise, exercise.another)
+    assert report.passed, text_of(report)
+
+
+@pytest.mark.parametrize("exercise", SERVERS, ids=ids)
+def test_solution_keeps_the_contract(
+    exercise: Exercise, tmp_path: Path
+) -> None:
+    # What waits for many seconds is proved for the steps themselves;
+    # ./test.sh --server tries all of it.
+    for name, text in exercise.companions().items():
+        (tmp_path / name).write_text(text)
+    copy = tmp_path / exercise.file
+    shutil.copyfile(exercise.solution, copy)
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-q", "-n", "0", "-p",
+            "no:cacheprovider", "-m", "not slow", "--server", str(copy),
+            "--step", exercise.like, "-r", "",
+        ],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:]

@@ -1,0 +1,204 @@
+"""./learn.sh: what a student types, and what comes of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from tools.learn import exercises
+from tools.learn.examine import MARK
+from tools.servers import ROOT
+
+FIRST = exercises.by_id("02.1")
+
+
+class Desk:
+    """A student's desk in a folder of its own."""
+
+    def __init__(self, my: Path) -> None:
+        self.my = my
+        self.file = my / FIRST.id / FIRST.file
+
+    def run(self, *words: str, status: int = 0) -> str:
+        """./learn.sh with these words; what it said."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.learn", *words], cwd=ROOT,
+            env={**os.environ, "SEVEN_MY": str(self.my), "COLUMNS": "100"},
+            capture_output=True, text=True, check=False, timeout=120,
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == status, said
+        assert "Traceback" not in done.stderr, said
+        return said
+
+    def write(self, text: str) -> None:
+        self.file.write_text(text)
+
+    def solve(self) -> None:
+        self.write(FIRST.solution.read_text())
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "my")
+
+
+def left_behind(mark: str) -> list[psutil.Process]:
+    """Processes of an examination that bear the mark of a test."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+        except (psutil.Error, OSError):
+            continue
+        if MARK in environment and environment.get("SEVEN_TEST") == mark:
+            found.append(process)
+    return found
+
+
+def test_start_lays_out_what_is_needed(desk: Desk) -> None:
+    said = desk.run("start", "02.1")
+    assert FIRST.title in said and "learn.sh check 02.1" in said
+    assert desk.file.read_text() == FIRST.starter.read_text()
+    assert {p.name for p in desk.file.parent.iterdir()} == {
+        "server.py", "task.md", "web.py"
+    }
+
+
+def test_start_never_overwrites(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.write("# mine\n")
+    assert "as you left it" in desk.run("start", "02.1")
+    assert desk.file.read_text() == "# mine\n"
+
+
+def test_short_ids_and_names(desk: Desk) -> None:
+    assert FIRST.title in desk.run("start", "2.1")
+    assert FIRST.title in desk.run("start", "two_pieces")
+
+
+def test_unknown_exercise(desk: Desk) -> None:
+    said = desk.run("start", "09.1", status=2)
+    assert "there is no exercise '09.1'" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_check_before_start(desk: Desk) -> None:
+    assert "start 02.1" in desk.run("check", "02.1", status=2)
+    assert "start 02.1" in desk.run("check", status=2)
+
+
+def test_the_first_success(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    said = desk.run("check", "02.1", status=1)
+    assert "Expected:" in said and "hint 02.1" in said
+    desk.solve()
+    assert "Passed." in desk.run("check", "02.1")
+    assert "✓" in desk.run("list")
+
+
+def test_hints_come_one_by_one(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    assert desk.run("hint", "02.1").count("Hint ") == 1
+    assert desk.run("hint", "02.1").count("Hint ") == 2
+
+
+def test_solution_only_after_passing(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    for command in ("solution", "diff"):
+        assert "not passed yet" in desk.run(command, "02.1", status=2)
+    desk.solve()
+    desk.run("check", "02.1")
+    assert "def receive" in desk.run("solution", "02.1")
+    assert "to the letter" in desk.run("diff", "02.1")
+
+
+def test_give_up(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    assert "def receive" in desk.run("solution", "02.1", "--give-up")
+    assert "+++ the solution" in desk.run("diff", "02.1")
+
+
+def test_reset_keeps_a_backup(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.write("# first\n")
+    desk.run("reset", "02.1")
+    desk.write("# second\n")
+    desk.run("reset", "02.1")
+    texts = [p.read_text() for p in desk.file.parent.glob("server-*.py")]
+    assert sorted(texts) == ["# first\n", "# second\n"]
+    assert desk.file.read_text() == FIRST.starter.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("def serve(:\n", "server.py, line 1: "),
+        ("", "server.py is empty"),
+        ("raise ValueError('mine')\n", "ValueError: mine (server.py, line 1)"),
+        ("while True:\n    pass\n", "kept the CPU busy: an endless loop?"),
+        ("import time\ntime.sleep(60)\n", "it said nothing for 5 s"),
+        ("print('hello')\n", "its first line was 'hello'"),
+        (
+            "import time\nprint('Serving on http://127.0.0.1:9/ "
+            "(Ctrl-C to stop)', flush=True)\ntime.sleep(60)\n",
+            "it was refused",
+        ),
+        ("import os\nos.kill(os.getpid(), 9)\n", "it ended"),
+    ],
+    ids=[
+        "syntax", "empty", "crash", "endless", "silent", "prints", "port",
+        "killed",
+    ],
+)
+def test_what_goes_wrong_is_said(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    monkeypatch.setenv("SEVEN_TEST", str(desk.my))
+    desk.run("start", "02.1")
+    desk.write(text)
+    said = desk.run("check", "02.1", status=1)
+    assert sentence in " ".join(said.split())
+    assert not left_behind(str(desk.my))
+
+
+def test_nothing_is_left_behind(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEVEN_TEST", str(desk.my))
+    desk.run("start", "02.1")
+    desk.write(
+        "import os, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    time.sleep(600)\n" + FIRST.solution.read_text().replace(
+            "from __future__ import annotations\n", ""
+        )
+    )
+    desk.run("check", "02.1")
+    assert not left_behind(str(desk.my))
+
+
+def test_report(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    assert FIRST.title in desk.run("report", status=1)
+    junit = desk.my / "junit.xml"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "tools.learn", "report", "--json",
+            "--junit", str(junit),
+        ],
+        cwd=ROOT, env={**os.environ, "SEVEN_MY": str(desk.my)},
+        capture_output=True, text=True, check=False,
+    )
+    (found,) = json.loads(done.stdout)
+    assert found["exercise"] == "02.1" and not found["passed"]
+    suites = ElementTree.parse(junit).getroot()
+    assert [s.get("name") for s in suites] == [f"02.1 {FIRST.title}"]
+    assert suites.find(".//failure") is not None

@@ -1,0 +1,201 @@
+"""Run the tests of an exercise on somebody's file.
+
+The file is copied into a new folder with what it may import, and runs
+there. Everything that it starts bears a mark in its environment, so that
+nothing of it is left behind.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tools.learn.exercises import Exercise
+from tools.servers import ROOT
+
+MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
+LONGEST = 90.0  # seconds for all tests of an exercise
+CONFIG = Path(__file__).with_name("pytest.ini")
+
+
+@dataclass
+class Outcome:
+    """What one test did.
+
+    title: what it wants to see; story: what its clients did; expected
+    and came: in words, if it failed.
+    """
+
+    name: str
+    title: str
+    passed: bool
+    seconds: float
+    story: list[str] = field(default_factory=list)
+    expected: str = ""
+    came: str = ""
+
+
+@dataclass
+class Report:
+    """What all tests of an exercise did.
+
+    trouble: why they could not run, or not all of them; "" if they did.
+    total: how many there are.
+    """
+
+    exercise: str
+    outcomes: list[Outcome] = field(default_factory=list)
+    total: int = 0
+    trouble: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Did every test pass?"""
+        done = [o.passed for o in self.outcomes]
+        return not self.trouble and bool(done) and all(done)
+
+    @property
+    def failures(self) -> list[Outcome]:
+        """The tests that failed."""
+        return [o for o in self.outcomes if not o.passed]
+
+
+def check_source(path: Path, name: str) -> str:
+    """Why Python cannot read this file, in a sentence; "" if it can."""
+    try:
+        text = path.read_bytes()
+        if not text.strip():
+            return f"{name} is empty"
+        compile(text, name, "exec")
+    except SyntaxError as error:
+        where = f"{name}, line {error.lineno}" if error.lineno else name
+        code = f": {error.text.strip()}" if error.text else ""
+        return f"{where}: {error.msg}{code}"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        return f"{name} cannot be read: {why}"
+    return ""
+
+
+def examine(
+    exercise: Exercise,
+    path: Path,
+    *,
+    first_only: bool = False,
+    cage: Sequence[str] = (),
+    seed: int | None = None,
+    longest: float = LONGEST,
+    place: Path | None = None,
+    junit: Path | None = None,
+) -> Report:
+    """Run the tests of an exercise on the file at path.
+
+    first_only: stop at the first test that fails; cage: words put before
+    each command of the student's; seed: for tests that throw dice;
+    longest: seconds for all tests; place: an empty folder for the copy,
+    made if not given; junit: where to write JUnit XML.
+    """
+    report = Report(exercise.id)
+    report.trouble = check_source(path, exercise.file)
+    if report.trouble:
+        return report
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        )
+        folder = place or Path(made, "copy")
+        folder.mkdir(exist_ok=True)
+        for name, text in exercise.companions().items():
+            (folder / name).write_text(text, "utf-8")
+        copy = folder / exercise.file
+        copy.write_bytes(path.read_bytes())
+        outcomes = Path(made, "outcomes")
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-c", str(CONFIG),
+            "--rootdir", str(exercise.folder), "-p", "no:cacheprovider",
+            "-p", "tools.learn.plugin", "--student", str(copy),
+            "--outcomes", str(outcomes), "--cage", json.dumps([*cage]),
+            str(exercise.tests),
+        ]
+        command += ["-x"] if first_only else []
+        command += [f"--junit-xml={junit}"] if junit else []
+        run_tests(report, command, outcomes, seed, longest)
+    return report
+
+
+def run_tests(
+    report: Report, command: list[str], outcomes: Path,
+    seed: int | None, longest: float,
+) -> None:
+    """Run pytest and read what its plugin wrote."""
+    mark = uuid.uuid4().hex
+    environment = {
+        **os.environ, MARK: mark, "PYTHONPATH": str(ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    environment.pop("PYTEST_ADDOPTS", None)
+    environment.pop("SEVEN_SEED", None)
+    if seed is not None:
+        environment["SEVEN_SEED"] = str(seed)
+    examiner = subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )
+    try:
+        said, _ = examiner.communicate(timeout=longest)
+    except subprocess.TimeoutExpired:
+        report.trouble = (
+            f"the tests were ended after {longest:g} s: something waits for "
+            "ever"
+        )
+        said = ""
+    finally:
+        end_everything(mark, examiner)
+    with contextlib.suppress(OSError, ValueError):
+        first, *lines = outcomes.read_text("utf-8").splitlines()
+        report.total = int(first)
+        report.outcomes = [Outcome(**json.loads(line)) for line in lines]
+    if not report.trouble and examiner.returncode not in (0, 1):
+        lines = [line for line in said.splitlines() if line.strip()]
+        report.trouble = "the tests did not run to their end" + (
+            f": {lines[-1]}" if lines else ""
+        )
+
+
+def end_everything(mark: str, examiner: subprocess.Popen[str]) -> None:
+    """Kill what bears our mark, the examiner's session too."""
+    if examiner.poll() is None:
+        with contextlib.suppress(OSError):
+            os.killpg(examiner.pid, signal.SIGKILL)
+        examiner.wait()
+    if examiner.stdout:
+        examiner.stdout.close()
+    for _ in range(3):  # what was started while we looked
+        found = marked(mark)
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if not found:
+            break
+        psutil.wait_procs(found, timeout=2)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """The processes that bear a mark."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found

@@ -1,0 +1,182 @@
+"""The exercises on disk: NN_name/exercises/N_name/.
+
+Each folder has a task.md, whose head (YAML between two lines of ``---``)
+says what it is called and how long it takes, a starter.py, a solution.py
+and a test_NAME.py. A task ends with its hints, each below a heading
+``## Hint``.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from tools.servers import ROOT
+
+COMMON = ROOT / "02_sockets" / "server.py"  # web.py is cut from it
+BANNER = "# === HTTP, the same in every step ="
+END = '\n\nif __name__ == "__main__":'
+HINT = re.compile(r"^## Hint\b.*\n", re.MULTILINE)
+KEYS = {"title", "minutes", "read", "file", "beside", "like"}
+
+
+class ExerciseError(Exception):
+    """An exercise that does not exist or is not complete."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    id: what students type, as in 02.1; folder: where it is; title: a few
+    words; minutes: a student needs about so long; read: page of the site
+    and section that explain it, as in ``steps/02_sockets.md#blocking``;
+    file: what the student's copy of the starter is called; beside: files
+    of the exercise or of its step that are put beside it; like: the server of
+    `tools.servers` whose contract and lessons the solution keeps, "" if
+    it is no server; task: its text in Markdown; hints: likewise.
+    """
+
+    id: str
+    folder: Path
+    title: str
+    minutes: int
+    read: str
+    file: str
+    beside: tuple[str, ...]
+    like: str
+    task: str
+    hints: tuple[str, ...]
+
+    @property
+    def step(self) -> int:
+        """The number of the step it belongs to."""
+        return int(self.id.partition(".")[0])
+
+    @property
+    def name(self) -> str:
+        """The folder's name without its number."""
+        return self.folder.name.partition("_")[2]
+
+    @property
+    def starter(self) -> Path:
+        """What a student begins with."""
+        return self.folder / "starter.py"
+
+    @property
+    def solution(self) -> Path:
+        """One way to do it."""
+        return self.folder / "solution.py"
+
+    @property
+    def another(self) -> Path | None:
+        """Another way to do it, if there is one."""
+        path = self.folder / "another.py"
+        return path if path.exists() else None
+
+    @property
+    def tests(self) -> Path:
+        """What the student's file has to pass."""
+        return self.folder / f"test_{self.name}.py"
+
+    @property
+    def messages(self) -> Path:
+        """What the tests say about the starter, as recorded."""
+        return self.folder / "messages.txt"
+
+    def companions(self) -> dict[str, str]:
+        """The files that a student's file may import: name -> text."""
+        found = {}
+        for name in self.beside:
+            own = self.folder / name
+            path = own if own.exists() else self.folder.parents[1] / name
+            found[name] = path.read_text("utf-8")
+        return {"web.py": web(), **found} if self.like else found
+
+
+@functools.cache
+def web() -> str:
+    """web.py: the HTTP and command line sections that all servers share.
+
+    Cut from step 02, so that an exercise shows nothing but its idea.
+    """
+    text = COMMON.read_text("utf-8")
+    head, banner, rest = text.partition(BANNER)
+    if not banner or END not in rest:
+        raise ExerciseError(f"{COMMON.name} has no banner {BANNER!r}")
+    imports = head[head.index("from __future__"):head.index("\n\nHEAD_")]
+    docstring = (
+        '"""What all servers share: HTTP and the command line.\n\n'
+        "The exercises import it, so that their own files show nothing\n"
+        "but how they wait. It is cut from 02_sockets/server.py, where\n"
+        'it stands below the idea.\n"""\n\n'
+    )
+    body = banner + rest[:rest.index(END)].rstrip() + "\n"
+    # The help text is that of the program, not of this file.
+    body = body.replace(
+        "description=__doc__", 'description=sys.modules["__main__"].__doc__'
+    )
+    return f"{docstring}{imports}\n\n{body}"
+
+
+@functools.cache
+def everything() -> tuple[Exercise, ...]:
+    """All exercises, in the order of their ids.
+
+    Raises ExerciseError for a folder that is not complete.
+    """
+    return tuple(_find())
+
+
+def _find() -> Iterator[Exercise]:
+    for folder in sorted(ROOT.glob("0[1-7]_*/exercises/[0-9]_*")):
+        yield read(folder)
+
+
+def read(folder: Path) -> Exercise:
+    """The exercise in a folder. Raises ExerciseError."""
+    path = folder / "task.md"
+    try:
+        _, head, text = path.read_text("utf-8").split("---\n", 2)
+    except (OSError, ValueError):
+        raise ExerciseError(f"{path} has no head") from None
+    found: dict[str, Any] = yaml.safe_load(head) or {}
+    if unknown := set(found) - KEYS:
+        raise ExerciseError(f"{path}: what is {sorted(unknown)}?")
+    task, *hints = HINT.split(text)
+    step = folder.parent.parent.name[:2]
+    try:
+        return Exercise(
+            id=f"{step}.{folder.name.partition('_')[0]}",
+            folder=folder,
+            title=str(found["title"]),
+            minutes=int(found["minutes"]),
+            read=str(found["read"]),
+            file=str(found.get("file", "server.py")),
+            beside=tuple(found.get("beside", ())),
+            like=str(found.get("like", "")),
+            task=task.strip(),
+            hints=tuple(hint.strip() for hint in hints),
+        )
+    except KeyError as error:
+        raise ExerciseError(f"{path} does not say its {error}") from None
+
+
+def by_id(word: str) -> Exercise:
+    """The exercise with this id; 2.1 and the name will do as well.
+
+    Raises ExerciseError with a sentence if there is none.
+    """
+    wanted = word.strip().rstrip("/").rpartition("/")[2]
+    if re.fullmatch(r"[1-7]\.[0-9]", wanted):
+        wanted = f"0{wanted}"
+    for exercise in everything():
+        if wanted in (exercise.id, exercise.name):
+            return exercise
+    raise ExerciseError(
+        f"there is no exercise {word!r}; ./learn.sh list names them"
+    )

@@ -1,0 +1,152 @@
+"""The pytest plugin that runs the tests of an exercise.
+
+Options: --student PATH, the student's file; --cage WORDS, put before each
+command (JSON); --outcomes PATH, where a line of JSON is written for each
+test, with what a student should read if it failed.
+"""
+
+import json
+import os
+import random
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.client import NoAnswer
+from tools.learn import student
+from tools.learn.student import Program, Serving, Wrong
+
+Start = Callable[..., Serving]
+STORIES = 3  # of so many clients at most, in a message
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Whose file, behind which cage, and where to write."""
+    group = parser.getgroup("exercise")
+    group.addoption("--student", required=True)
+    group.addoption("--cage", default="[]")
+    group.addoption("--outcomes", required=True)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The first line of the outcomes: how many tests there are."""
+    path = Path(session.config.getoption("--outcomes"))
+    path.write_text(f"{len(session.items)}\n")
+
+
+@pytest.fixture
+def program(request: pytest.FixtureRequest) -> Iterator[Program]:
+    """The student's file, not started yet."""
+    student.visitors.clear()
+    config = request.config
+    found = Program(
+        Path(config.getoption("--student")),
+        json.loads(config.getoption("--cage")),
+    )
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def start(program: Program) -> Start:
+    """Start it with options; every server is ended after the test."""
+    return program.start
+
+
+@pytest.fixture
+def server(program: Program) -> Serving:
+    """The student's server with ``--delay 0.05``, ready."""
+    return program.start()
+
+
+@pytest.fixture
+def values(program: Program) -> dict[str, Any]:
+    """The names in capitals that a file of answers sets."""
+    return program.values()
+
+
+@pytest.fixture
+def dice() -> random.Random:
+    """Chance: other numbers in each run, so that none can be built in."""
+    seed = os.environ.get("SEVEN_SEED")
+    return random.Random(int(seed) if seed else None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(
+    pyfuncitem: pytest.Function,
+) -> Generator[None, object, object]:
+    """A test has passed only if its servers came through it as well."""
+    result = yield
+    found = pyfuncitem.funcargs.get("program")
+    if isinstance(found, Program):
+        for serving in found.running:
+            serving.expect_alive()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write what the student reads."""
+    report = yield
+    if report.when == "call" or (report.when == "setup" and report.failed):
+        line: dict[str, object] = {
+            "name": item.name,
+            "title": title(item),
+            "passed": report.passed,
+            "seconds": round(report.duration, 2),
+        }
+        if call.excinfo is not None:
+            line |= explain(call.excinfo.value)
+        with open(item.config.getoption("--outcomes"), "a") as file:
+            file.write(json.dumps(line) + "\n")
+    return report
+
+
+def title(item: pytest.Item) -> str:
+    """The first line of the test's docstring: what it wants to see."""
+    function = getattr(item, "function", None)
+    text = (getattr(function, "__doc__", None) or item.name).strip()
+    return " ".join(text.split("\n\n")[0].split()).rstrip(".")
+
+
+def explain(error: BaseException) -> dict[str, object]:
+    """An error as a student should read it."""
+    if isinstance(error, Wrong):
+        return {
+            "story": error.story or stories(),
+            "expected": error.expected,
+            "came": error.came,
+        }
+    if isinstance(error, NoAnswer | AssertionError):
+        return {"story": stories(), "expected": "", "came": str(error)}
+    if isinstance(error, psutil.Error | IndexError):
+        return {
+            "story": stories(), "expected": "a server that goes on serving",
+            "came": "it ended",
+        }
+    return {  # a fault of the test itself
+        "story": stories(), "expected": "",
+        "came": "The test itself failed: "
+        + "".join(traceback.format_exception(error)[-3:]),
+    }
+
+
+def stories() -> list[str]:
+    """What the last clients did, a line each."""
+    shown = [v for v in student.visitors if v.story]
+    few = shown[-STORIES:]
+    lines = [f"({len(shown) - len(few)} clients before)"]
+    names = ["We"] if len(few) == 1 else [
+        f"client {n}" for n in range(len(shown) - len(few) + 1, 1000)
+    ]
+    lines = lines if len(few) < len(shown) else []
+    for name, visitor in zip(names, few, strict=False):
+        lines.append(f"{name} " + ", ".join(visitor.story))
+    return lines

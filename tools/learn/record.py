@@ -1,0 +1,56 @@
+"""``python -m tools.learn.record``: what the tests say about starters.
+
+Writes messages.txt beside each starter (or those named), which the tests
+compare. Read what changed before you commit it: it is what a student
+reads first.
+"""
+
+import re
+import sys
+
+from tools.learn import exercises
+from tools.learn.__main__ import told
+from tools.learn.examine import Report, examine
+from tools.learn.exercises import Exercise
+
+SEED = 1  # chance is the same in each recording
+# What differs from run to run.
+VARIES = (
+    (re.compile(r"\b0x[0-9a-f]+\b"), "0xN"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:N"),
+)
+
+
+def text_of(report: Report) -> str:
+    """All failures of a report in words, without what varies."""
+    lines = []
+    for outcome in report.outcomes:
+        mark = "passed" if outcome.passed else "FAILED"
+        lines.append(f"{mark}: {outcome.title}")
+        if not outcome.passed:
+            lines += [f"    {line}" for line in told(outcome)]
+    if report.trouble:
+        lines.append(f"trouble: {report.trouble}")
+    text = "\n".join(lines) + "\n"
+    for pattern, instead in VARIES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def record(exercise: Exercise) -> str:
+    """What the tests say about the starter now."""
+    return text_of(examine(exercise, exercise.starter, seed=SEED))
+
+
+def main(words: list[str]) -> int:
+    """Record those named, or all."""
+    chosen = [exercises.by_id(word) for word in words]
+    for exercise in chosen or exercises.everything():
+        text = record(exercise)
+        exercise.messages.write_text(text, "utf-8")
+        print(f"{exercise.id} {exercise.title}\n{text}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

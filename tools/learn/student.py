@@ -1,0 +1,536 @@
+"""A student's program as the tests of an exercise see it.
+
+It is started as a process and spoken to over sockets, never imported.
+Whatever goes wrong becomes a `Wrong`: an error whose text a beginner can
+read, with what was sent and what came back.
+"""
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from tests.client import Answer, Client, NoAnswer
+
+READY = re.compile(r"Serving on http://127\.0\.0\.1:(\d+)/ \(Ctrl-C to stop\)")
+START_SECONDS = 5.0  # for the ready line
+ANSWER_SECONDS = 4.0  # for anything a client waits for
+STOP_SECONDS = 8.0  # for the end after a signal: 5 s of grace and some
+PAGE_SIZE = 249  # bytes of the page's body
+SHOWN = 160  # bytes of what was sent or received, in a message
+LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
+
+# What the visitors of the current test did; the plugin shows it.
+visitors: list["Visitor"] = []
+
+
+class Wrong(AssertionError):
+    """What a student has to read: what was expected, and what came.
+
+    story: what was done before, a line each; the visitors' own stories
+    are added where it is empty.
+    """
+
+    def __init__(
+        self, expected: str, came: str, story: Sequence[str] = ()
+    ) -> None:
+        super().__init__(f"expected {expected}; {came}")
+        self.expected = expected
+        self.came = came
+        self.story = list(story)
+
+
+def shown(data: bytes) -> str:
+    """Bytes as a Python string, long ones shortened in the middle."""
+    if len(data) <= SHOWN:
+        return repr(data)[1:]
+    half = SHOWN // 2
+    return f"{repr(data[:half])[1:]} ... {repr(data[-half:])[1:]}" + (
+        f" ({len(data)} bytes)"
+    )
+
+
+def eventually(
+    what: Callable[[], bool], seconds: float = ANSWER_SECONDS
+) -> bool:
+    """Does it come true within these seconds? Returns as soon as so."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class Visitor(Client):
+    """One connection to the student's server, which tells its story."""
+
+    def __init__(
+        self, port: int, data: bytes = b"", *,
+        timeout: float = ANSWER_SECONDS, receive_buffer: int | None = None,
+    ) -> None:
+        self.story: list[str] = ["connected"]
+        visitors.append(self)
+        try:
+            super().__init__(
+                port, timeout=timeout, receive_buffer=receive_buffer
+            )
+        except OSError as error:
+            raise Wrong(
+                "a connection", f"it was refused: {error.strerror}"
+            ) from None
+        if data:
+            self.send(data)
+
+    def __enter__(self) -> "Visitor":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.socket.close()  # the test's end is no part of the story
+
+    # What it does.
+
+    def send(self, data: bytes) -> None:
+        """Send all of data. Raises Wrong if the server hung up."""
+        self.story.append(f"sent {shown(data)}")
+        try:
+            super().send(data)
+        except NoAnswer:
+            raise Wrong(
+                "a server that reads this", "it had closed the connection"
+            ) from None
+
+    def send_slowly(self, data: bytes, pause: float) -> None:
+        """Send it byte by byte, so many seconds apart. Raises Wrong."""
+        self.story.append(f"sent, byte by byte, {shown(data)}")
+        for byte in data:
+            try:
+                super().send(bytes([byte]))
+            except NoAnswer:
+                raise Wrong(
+                    "a server that waits for the rest",
+                    "it closed the connection before all was sent",
+                ) from None
+            time.sleep(pause)
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing for a while."""
+        self.story.append(f"waited {seconds:g} s")
+        time.sleep(seconds)
+
+    def half_close(self) -> None:
+        """Say that nothing more will be sent."""
+        self.story.append("ended our side (half-close)")
+        super().half_close()
+
+    def close(self) -> None:
+        """Close in an orderly way."""
+        self.story.append("closed")
+        super().close()
+
+    def reset(self) -> None:
+        """Vanish without a goodbye."""
+        self.story.append("vanished (reset)")
+        super().reset()
+
+    # What it expects.
+
+    def expect_answer(
+        self, expected: str = "an answer", head: bool = False,
+        seconds: float | None = None,
+    ) -> Answer:
+        """The next answer, complete; head: to a HEAD, so without a body.
+
+        Raises Wrong if none comes, or something that is not HTTP.
+        """
+        try:
+            return self.answer(head, seconds)
+        except NoAnswer as error:
+            raise Wrong(expected, self._instead(str(error))) from None
+
+    def expect_status(
+        self, *statuses: int, head: bool = False,
+        seconds: float | None = None,
+    ) -> Answer:
+        """The next answer, which must have one of these statuses."""
+        wanted = "an answer with status " + " or ".join(map(str, statuses))
+        answer = self.expect_answer(wanted, head, seconds)
+        if answer.status not in statuses:
+            raise Wrong(wanted, f"status {answer.status} came")
+        return answer
+
+    def expect_page(
+        self, head: bool = False, seconds: float | None = None
+    ) -> Answer:
+        """The next answer, which must be the page (head: only its head)."""
+        wanted = "the page, status 200"
+        answer = self.expect_answer(wanted, head, seconds)
+        if answer.status != 200:
+            raise Wrong(wanted, f"status {answer.status} came")
+        length = answer.get("Content-Length")
+        if length != str(PAGE_SIZE):
+            raise Wrong(
+                f"Content-Length: {PAGE_SIZE}", f"it was {length!r}"
+            )
+        if not head and b"It works!" not in answer.body:
+            raise Wrong(
+                "the page, with 'It works!' in it",
+                f"the body was {shown(answer.body)}",
+            )
+        return answer
+
+    def expect_closed(self, seconds: float | None = None) -> None:
+        """Nothing more, and the server closes within these seconds."""
+        wanted = "that the server closes the connection"
+        try:
+            rest = self.rest(seconds)
+        except NoAnswer as error:
+            raise Wrong(wanted, self._instead(str(error))) from None
+        if rest:
+            raise Wrong(wanted, f"before that, {shown(rest)} came")
+
+    def expect_quiet(self, seconds: float) -> None:
+        """Nothing comes for so long, and the connection stays open."""
+        wanted = f"that nothing comes for {seconds:g} s"
+        ready, _, _ = select.select([self.socket], [], [], seconds)
+        if ready:
+            going_on = self.receive(0.1)
+            raise Wrong(
+                wanted,
+                f"{shown(self.received[self.taken:])} came" if going_on
+                else "the server closed the connection",
+            )
+
+    def _instead(self, why: str) -> str:
+        """What came instead of an answer, in words."""
+        rest = self.received[self.taken:]
+        came = f"only {shown(rest)} came" if rest else "nothing came"
+        if self.ended == "end":
+            return f"{came}, and the server closed the connection"
+        if self.ended:
+            return f"{came}, and the connection was reset"
+        if why.startswith("not "):
+            return why
+        return f"{came} within {self.timeout:g} s"
+
+
+class Program:
+    """The student's file, and the processes that run it.
+
+    cage: words put before each command, which set limits and run it.
+    """
+
+    def __init__(self, path: Path, cage: Sequence[str] = ()) -> None:
+        self.path = path
+        self.cage = list(cage)
+        self.running: list[Serving] = []
+
+    def start(self, *options: str) -> "Serving":
+        """Start it as a server on a free port, wait until it is ready.
+
+        The delay is 0.05 s unless options say otherwise. Raises Wrong if
+        it does not come up.
+        """
+        words = [*options]
+        if "--port" not in words:
+            words += ["--port", "0"]
+        if "--delay" not in words:
+            words += ["--delay", "0.05"]
+        server = Serving(self, words)
+        self.running.append(server)
+        server.wait_until_ready()
+        return server
+
+    def values(self) -> dict[str, Any]:
+        """The names in capitals that it sets, for files with answers.
+
+        Raises Wrong if it ends with an error or in no time.
+        """
+        code = (
+            "import json, runpy, sys\n"
+            "found = runpy.run_path(sys.argv[1])\n"
+            "print(json.dumps({k: v for k, v in found.items()"
+            " if k.isupper()}))"
+        )
+        command = [*self.cage, sys.executable, "-c", code, str(self.path)]
+        try:
+            done = subprocess.run(
+                command, cwd=self.path.parent, capture_output=True,
+                text=True, timeout=START_SECONDS, check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            raise Wrong(
+                "that it ends", f"it still ran {START_SECONDS:g} s later"
+            ) from None
+        if done.returncode:
+            raise Wrong("that it runs", last_error(done.stderr))
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def run(
+        self, *words: str, seconds: float = START_SECONDS
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it as a program that ends by itself; what it printed.
+
+        Raises Wrong if it does not end.
+        """
+        command = [*self.cage, sys.executable, str(self.path), *words]
+        try:
+            return subprocess.run(
+                command, cwd=self.path.parent, capture_output=True,
+                text=True, timeout=seconds, check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            raise Wrong(
+                "that it ends", f"it still ran {seconds:g} s later"
+            ) from None
+
+    def end(self) -> None:
+        """Kill whatever still runs."""
+        for server in self.running:
+            server.kill()
+
+
+class Serving:
+    """The student's server while it runs."""
+
+    def __init__(self, program: Program, options: list[str]) -> None:
+        self.program = program
+        self.options = options
+        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        command = [sys.executable, str(program.path), *options]
+        environment = dict(os.environ)
+        environment.pop("PYTHONUNBUFFERED", None)  # it has to flush
+        self.process = subprocess.Popen(
+            [*program.cage, *command], cwd=program.path.parent,
+            env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=self.errors,
+        )
+        self.port = 0
+        self.ended: int | None = None
+
+    def __repr__(self) -> str:
+        return f"the server with {' '.join(self.options)}"
+
+    def wait_until_ready(self) -> None:
+        """Read the line that names the port. Raises Wrong."""
+        out = self.process.stdout
+        assert out
+        ready, _, _ = select.select([out], [], [], START_SECONDS)
+        line = out.readline().decode(errors="replace") if ready else ""
+        if match := READY.fullmatch(line.rstrip("\n")):
+            self.port = int(match[1])
+            return
+        wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
+        if line:
+            raise Wrong(wanted, f"its first line was {line.rstrip()!r}")
+        if ready:  # its output has ended
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
+            raise Wrong(
+                "a server that starts",
+                "it ended: " + last_error(self.complaints()),
+            )
+        busy = self.cpu() > START_SECONDS / 2
+        raise Wrong(
+            wanted,
+            f"it said nothing for {START_SECONDS:g} s"
+            + (" and kept the CPU busy: an endless loop?" if busy else ""),
+        )
+
+    def complaints(self) -> str:
+        """What stands on stderr."""
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace")
+
+    # Asking it.
+
+    def visit(
+        self, data: bytes = b"", *, timeout: float = ANSWER_SECONDS,
+        receive_buffer: int | None = None,
+    ) -> Visitor:
+        """A new connection; sends data if there is any."""
+        return Visitor(
+            self.port, data, timeout=timeout, receive_buffer=receive_buffer
+        )
+
+    def expect_page(self, seconds: float = ANSWER_SECONDS) -> None:
+        """A new client gets the page within so many seconds."""
+        with self.visit(get(close=True), timeout=seconds) as visitor:
+            visitor.expect_page()
+
+    def expect_overlap(self, clients: int, delay: float) -> None:
+        """So many clients at once get the page in less than half the time
+        that they take one after the other.
+
+        delay: of a request, in seconds, as the server was told. Raises
+        Wrong.
+        """
+        begun = time.monotonic()
+        made = [self.visit(get(close=True)) for _ in range(clients)]
+        patience = clients * delay / 2
+        for visitor in made:
+            left = patience - (time.monotonic() - begun)
+            try:
+                visitor.answer(timeout=max(left, 0.01))
+            except NoAnswer:
+                done = sum(v.received != b"" for v in made)
+                came = (
+                    "only the first was answered" if done == 1
+                    else "some were not answered" if done
+                    else "none was answered"
+                )
+                raise Wrong(
+                    f"{clients} answers in less than {patience:g} s",
+                    f"{came} by then: do they wait for each other?",
+                    [f"{clients} clients asked for / at once; each request "
+                     f"waits {delay:g} s"],
+                ) from None
+            finally:
+                visitor.socket.close()
+
+    def expect_alive(self) -> None:
+        """It still runs, and has written no traceback. Raises Wrong."""
+        if self.ended is None and self.process.poll() is not None:
+            raise Wrong(
+                "a server that goes on serving",
+                "it ended: " + last_error(self.complaints()),
+            )
+        if "Traceback (most recent call last)" in self.complaints():
+            raise Wrong(
+                "a server that handles this",
+                "it wrote a traceback: " + last_error(self.complaints()),
+            )
+
+    def signal(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal to the server's own process."""
+        with contextlib.suppress(psutil.Error):
+            self.own().send_signal(number)
+
+    def wait(self, seconds: float = STOP_SECONDS) -> str:
+        """Wait for its end with status 0; what it printed meanwhile.
+
+        Raises Wrong if it goes on, or ends with another status.
+        """
+        wanted = "a server that ends with status 0"
+        try:
+            self.ended = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Wrong(
+                wanted, f"it still ran {seconds:g} s later"
+            ) from None
+        assert self.process.stdout
+        text = self.process.stdout.read().decode(errors="replace")
+        if self.ended:
+            said = self.complaints()
+            raise Wrong(
+                wanted,
+                f"its status was {self.ended}"
+                + (f": {last_error(said)}" if said else ""),
+            )
+        return text
+
+    def kill(self) -> None:
+        """End it and its children by force."""
+        for process in [*self.children(), *self._tree()]:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+        self.errors.close()
+
+    # What it costs.
+
+    def _tree(self) -> list[psutil.Process]:
+        """Its own process, below a cage that may be around it."""
+        with contextlib.suppress(psutil.Error):
+            return [self.own()]
+        return []
+
+    def own(self) -> psutil.Process:
+        """The process that runs the student's file. Raises psutil.Error."""
+        process = psutil.Process(self.process.pid)
+        while self.program.path.name not in " ".join(process.cmdline()[:3]):
+            process = process.children()[0]  # what the cage has started
+        return process
+
+    def children(self) -> list[psutil.Process]:
+        """The processes it has started, those of its children too."""
+        with contextlib.suppress(psutil.Error, IndexError):
+            return self.own().children(recursive=True)
+        return []
+
+    def threads(self) -> int:
+        """How many threads it has; children do not count."""
+        return int(self.own().num_threads())
+
+    def descriptors(self) -> int:
+        """How many descriptors it has open; children do not count."""
+        return int(self.own().num_fds())
+
+    def cpu(self) -> float:
+        """CPU seconds so far, its children's too."""
+        found = 0.0
+        for process in [*self._tree(), *self.children()]:
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                found += times.user + times.system
+        return found
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        return int(self.own().memory_info().rss)
+
+
+def get(
+    target: str = "/", method: str = "GET", close: bool = False,
+    **fields: str,
+) -> bytes:
+    """The bytes of a request. close: with ``Connection: close``."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: test"]
+    lines += [f"{k.replace('_', '-')}: {v}" for k, v in fields.items()]
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+@contextlib.contextmanager
+def together(made: Sequence[Visitor]) -> Iterator[Sequence[Visitor]]:
+    """Visitors that are there at the same time; closed at the end."""
+    try:
+        yield made
+    finally:
+        for visitor in made:
+            visitor.close()
+
+
+def last_error(text: str) -> str:
+    """The last line of a traceback, with file and line number."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "it said nothing on stderr"
+    calls = [m for line in lines if (m := LAST_CALL.match(line))]
+    own = [m for m in calls if m[1] not in ("web.py", "emulated.py")]
+    where = ""
+    if calls and "Traceback" in text:
+        call = next(
+            (m for m in reversed(own) if "/lib/python" not in m.string),
+            calls[-1],
+        )
+        where = f" ({call[1]}, line {call[2]})"
+    return lines[-1].strip() + where
