@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,8 @@ def test_nothing_is_left_behind(
         "import os, signal, time\n"
         "if os.fork() == 0:\n"
         "    os.setsid()\n"
+        "    if os.fork():\n"
+        "        os._exit(0)\n"
         "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "    time.sleep(600)\n" + FIRST.solution.read_text().replace(
             "from __future__ import annotations\n", ""
@@ -202,3 +205,31 @@ def test_report(desk: Desk) -> None:
     suites = ElementTree.parse(junit).getroot()
     assert [s.get("name") for s in suites] == [f"02.1 {FIRST.title}"]
     assert suites.find(".//failure") is not None
+
+
+def test_watch_checks_again_on_save(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    watching = subprocess.Popen(
+        [sys.executable, "-u", "-m", "tools.learn", "watch", "02.1"],
+        cwd=ROOT, env={**os.environ, "SEVEN_MY": str(desk.my)},
+        stdout=subprocess.PIPE, text=True,
+    )
+    assert watching.stdout
+    try:
+        for line in watching.stdout:
+            assert "Passed." not in line
+            if line.startswith("Waiting for you to save"):
+                break
+        desk.solve()
+        said = ""
+        for line in watching.stdout:
+            said += line
+            if line.startswith("Waiting for you to save"):
+                break
+        assert "Passed." in said
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == 130
+    finally:
+        watching.kill()
+        watching.wait()
+        watching.stdout.close()
