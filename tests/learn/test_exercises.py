@@ -54,7 +54,7 @@ def test_complete(exercise: Exercise) -> None:
     page = exercise.read.partition("#")[0]
     assert (ROOT / "docs" / page).is_file(), exercise.read
     if exercise.like:
-        assert server_by_name(exercise.like).step == exercise.step
+        assert server_by_name(exercise.like).step <= exercise.step
 
 
 @each

@@ -71,7 +71,7 @@ def test_names_and_ids_are_once_on_a_page_and_the_same_in_every_build(
     page = "\n".join([fenced(ONE), fenced(ONE), fenced(SEVERAL)])
     html = render(page)
     ids = re.findall(r' id="([^"]+)"', html)
-    assert len(ids) == len(set(ids)) == 3 + 9
+    assert len(ids) == len(set(ids)) == 3 + 9 + 2
     names = re.findall(r' name="([^"]+)"', html)
     assert len(set(names)) == 3
     assert set(re.findall(r' for="([^"]+)"', html)) < set(ids)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from tools.learn import desk, exercises, grade
 from tools.learn.desk import DeskError
-from tools.learn.examine import Outcome, Report, examine
+from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
 
 console = Console(highlight=False, soft_wrap=True)
@@ -236,17 +236,6 @@ def say(exercise: Exercise, report: Report) -> None:
             f"  Read: docs/{exercise.read}   Stuck? ./learn.sh hint "
             f"{exercise.id}\n"
         )
-
-
-def told(outcome: Outcome) -> list[str]:
-    """A failure in lines."""
-    lines = list(outcome.story)
-    if outcome.expected:
-        lines.append(f"Expected: {outcome.expected}")
-        lines.append(f"But:      {outcome.came}")
-    else:
-        lines += outcome.came.splitlines()
-    return lines
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -69,6 +69,17 @@ class Report:
         return [o for o in self.outcomes if not o.passed]
 
 
+def told(outcome: Outcome) -> list[str]:
+    """A failure in lines."""
+    lines = list(outcome.story)
+    if outcome.expected:
+        lines.append(f"Expected: {outcome.expected}")
+        lines.append(f"But:      {outcome.came}")
+    else:
+        lines += outcome.came.splitlines()
+    return lines
+
+
 def check_source(path: Path, name: str) -> str:
     """Why Python cannot read this file, in a sentence; "" if it can."""
     try:
@@ -76,6 +87,8 @@ def check_source(path: Path, name: str) -> str:
         if not text.strip():
             return f"{name} is empty"
         compile(text, name, "exec")
+    except (RecursionError, MemoryError):
+        return f"{name} cannot be read: too much is nested in it"
     except SyntaxError as error:
         where = f"{name}, line {error.lineno}" if error.lineno else name
         code = f": {error.text.strip()}" if error.text else ""
@@ -96,13 +109,17 @@ def examine(
     longest: float = LONGEST,
     place: Path | None = None,
     junit: Path | None = None,
+    mark: str = "",
+    around: Sequence[str] = (),
 ) -> Report:
     """Run the tests of an exercise on the file at path.
 
     first_only: stop at the first test that fails; cage: words put before
     each command of the student's; seed: for tests that throw dice;
     longest: seconds for all tests; place: an empty folder for the copy,
-    made if not given; junit: where to write JUnit XML.
+    made if not given; junit: where to write JUnit XML; mark: for the
+    environment of all that is started, made if not given; around: words
+    put before the command of the tests.
     """
     report = Report(exercise.id)
     report.trouble = check_source(path, exercise.file)
@@ -120,7 +137,7 @@ def examine(
         copy.write_bytes(path.read_bytes())
         outcomes = Path(made, "outcomes")
         command = [
-            sys.executable, "-m", "pytest", "-q", "-c", str(CONFIG),
+            *around, sys.executable, "-m", "pytest", "-q", "-c", str(CONFIG),
             "--rootdir", str(exercise.folder), "-p", "no:cacheprovider",
             "-p", "tools.learn.plugin", "--student", str(copy),
             "--outcomes", str(outcomes), "--cage", json.dumps([*cage]),
@@ -128,16 +145,16 @@ def examine(
         ]
         command += ["-x"] if first_only else []
         command += [f"--junit-xml={junit}"] if junit else []
-        run_tests(report, command, outcomes, seed, longest)
+        mark = mark or uuid.uuid4().hex
+        run_tests(report, command, outcomes, seed, longest, mark)
     return report
 
 
 def run_tests(
     report: Report, command: list[str], outcomes: Path,
-    seed: int | None, longest: float,
+    seed: int | None, longest: float, mark: str,
 ) -> None:
     """Run pytest and read what its plugin wrote."""
-    mark = uuid.uuid4().hex
     environment = {
         **os.environ, MARK: mark, "PYTHONPATH": str(ROOT),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",

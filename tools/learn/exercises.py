@@ -133,8 +133,8 @@ def everything() -> tuple[Exercise, ...]:
 
 
 def _find() -> Iterator[Exercise]:
-    for folder in sorted(ROOT.glob("0[1-7]_*/exercises/[0-9]_*")):
-        yield read(folder)
+    for task in sorted(ROOT.glob("0[1-7]_*/exercises/[0-9]_*/task.md")):
+        yield read(task.parent)
 
 
 def read(folder: Path) -> Exercise:

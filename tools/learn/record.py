@@ -9,8 +9,7 @@ import re
 import sys
 
 from tools.learn import exercises
-from tools.learn.__main__ import told
-from tools.learn.examine import Report, examine
+from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise
 
 SEED = 1  # chance is the same in each recording

@@ -29,6 +29,7 @@ ANSWER_SECONDS = 4.0  # for anything a client waits for
 STOP_SECONDS = 8.0  # for the end after a signal: 5 s of grace and some
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
+MOST_OUTPUT = 1 << 18  # bytes that are read of what it prints
 LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
 
 # What the visitors of the current test did; the plugin shows it.
@@ -61,6 +62,40 @@ def shown(data: bytes) -> str:
     )
 
 
+def shown_text(line: str) -> str:
+    """A line as a Python string, a long one only its beginning."""
+    line = line.rstrip()
+    return repr(line[:SHOWN]) + (" ..." if len(line) > SHOWN else "")
+
+
+def read_some(
+    pipe: IO[bytes], seconds: float, line: bool = False
+) -> tuple[bytes, bool]:
+    """What comes out of a pipe in so many seconds; has it ended?
+
+    Not more than a program prints that makes sense. line: no further than
+    to the end of a line; what follows stays in the pipe.
+    """
+    said, deadline = b"", time.monotonic() + seconds
+    while len(said) <= MOST_OUTPUT and not (line and said.endswith(b"\n")):
+        left = max(deadline - time.monotonic(), 0)
+        ready, _, _ = select.select([pipe], [], [], left)
+        if not ready:
+            return said, False
+        data = os.read(pipe.fileno(), 1 if line else 1 << 16)
+        if not data:
+            return said, True
+        said += data
+    return said, False
+
+
+def tail(file: IO[bytes]) -> str:
+    """The end of a file."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - MOST_OUTPUT, 0))
+    return file.read().decode(errors="replace")
+
+
 def eventually(
     what: Callable[[], bool], seconds: float = ANSWER_SECONDS
 ) -> bool:
@@ -71,6 +106,14 @@ def eventually(
             return False
         time.sleep(0.02)
     return True
+
+
+def alive(process: psutil.Process) -> bool:
+    """Does it still run? A zombie, which has ended, does not."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 class Visitor(Client):
@@ -123,6 +166,25 @@ class Visitor(Client):
                     "it closed the connection before all was sent",
                 ) from None
             time.sleep(pause)
+
+    def send_pieces(self, data: bytes, size: int) -> None:
+        """Send it, so many bytes at a time, a breath apart. Raises Wrong."""
+        self.story.append(f"sent, {size} bytes at a time, {shown(data)}")
+        for start in range(0, len(data), size):
+            if not self.send_if_open(data[start:start + size]):
+                raise Wrong(
+                    "a server that waits for the rest",
+                    "it closed the connection before all was sent",
+                )
+            time.sleep(0.02)
+
+    def send_if_open(self, data: bytes) -> bool:
+        """Send data, untold; False if the server hung up."""
+        try:
+            super().send(data)
+        except NoAnswer:
+            return False
+        return True
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
@@ -236,18 +298,19 @@ class Program:
         self.cage = list(cage)
         self.running: list[Serving] = []
 
-    def start(self, *options: str) -> "Serving":
+    def start(self, *options: str, descriptors: int = 0) -> "Serving":
         """Start it as a server on a free port, wait until it is ready.
 
-        The delay is 0.05 s unless options say otherwise. Raises Wrong if
-        it does not come up.
+        The delay is 0.05 s unless options say otherwise. descriptors: how
+        many it may open (``ulimit -n``). Raises Wrong if it does not come
+        up.
         """
         words = [*options]
         if "--port" not in words:
             words += ["--port", "0"]
         if "--delay" not in words:
             words += ["--delay", "0.05"]
-        server = Serving(self, words)
+        server = Serving(self, words, descriptors)
         self.running.append(server)
         server.wait_until_ready()
         return server
@@ -263,17 +326,7 @@ class Program:
             "print(json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
-        command = [*self.cage, sys.executable, "-c", code, str(self.path)]
-        try:
-            done = subprocess.run(
-                command, cwd=self.path.parent, capture_output=True,
-                text=True, timeout=START_SECONDS, check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
-            raise Wrong(
-                "that it ends", f"it still ran {START_SECONDS:g} s later"
-            ) from None
+        done = self._run(["-c", code, str(self.path)], START_SECONDS)
         if done.returncode:
             raise Wrong("that it runs", last_error(done.stderr))
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -286,17 +339,32 @@ class Program:
 
         Raises Wrong if it does not end.
         """
-        command = [*self.cage, sys.executable, str(self.path), *words]
-        try:
-            return subprocess.run(
-                command, cwd=self.path.parent, capture_output=True,
-                text=True, timeout=seconds, check=False,
-                stdin=subprocess.DEVNULL,
+        return self._run([str(self.path), *words], seconds)
+
+    def _run(
+        self, words: list[str], seconds: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run Python with these words. Raises Wrong if it does not end."""
+        with tempfile.TemporaryFile() as errors, subprocess.Popen(
+            [*self.cage, sys.executable, *words], cwd=self.path.parent,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+        ) as process:
+            assert process.stdout
+            said, ended = read_some(process.stdout, seconds)
+            try:
+                process.wait(START_SECONDS if ended else 0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise Wrong(
+                    "that it ends",
+                    f"it printed more than {MOST_OUTPUT} bytes"
+                    if len(said) > MOST_OUTPUT
+                    else f"it still ran {seconds:g} s later",
+                ) from None
+            return subprocess.CompletedProcess(
+                words, process.returncode, said.decode(errors="replace"),
+                tail(errors),
             )
-        except subprocess.TimeoutExpired:
-            raise Wrong(
-                "that it ends", f"it still ran {seconds:g} s later"
-            ) from None
 
     def end(self) -> None:
         """Kill whatever still runs."""
@@ -307,11 +375,16 @@ class Program:
 class Serving:
     """The student's server while it runs."""
 
-    def __init__(self, program: Program, options: list[str]) -> None:
+    def __init__(
+        self, program: Program, options: list[str], descriptors: int = 0
+    ) -> None:
         self.program = program
         self.options = options
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         command = [sys.executable, str(program.path), *options]
+        if descriptors:
+            limit = f'ulimit -n {descriptors}; exec "$0" "$@"'
+            command = ["sh", "-c", limit, *command]
         environment = dict(os.environ)
         environment.pop("PYTHONUNBUFFERED", None)  # it has to flush
         self.process = subprocess.Popen(
@@ -329,22 +402,25 @@ class Serving:
         """Read the line that names the port. Raises Wrong."""
         out = self.process.stdout
         assert out
-        ready, _, _ = select.select([out], [], [], START_SECONDS)
-        line = out.readline().decode(errors="replace") if ready else ""
+        said, ended = read_some(out, START_SECONDS, line=True)
+        line = said.decode(errors="replace")
         if match := READY.fullmatch(line.rstrip("\n")):
             self.port = int(match[1])
             return
         wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
         if line:
-            raise Wrong(wanted, f"its first line was {line.rstrip()!r}")
-        if ready:  # its output has ended
+            raise Wrong(wanted, f"its first line was {shown_text(line)}")
+        if ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)
             raise Wrong(
                 "a server that starts",
                 "it ended: " + last_error(self.complaints()),
             )
-        busy = self.cpu() > START_SECONDS / 2
+        # On a machine with much else to do it waits for the CPU: it runs.
+        busy = self.cpu() > START_SECONDS / 10 and any(
+            p.status() == psutil.STATUS_RUNNING for p in self._tree()
+        )
         raise Wrong(
             wanted,
             f"it said nothing for {START_SECONDS:g} s"
@@ -353,8 +429,7 @@ class Serving:
 
     def complaints(self) -> str:
         """What stands on stderr."""
-        self.errors.seek(0)
-        return self.errors.read().decode(errors="replace")
+        return tail(self.errors)
 
     # Asking it.
 
@@ -372,7 +447,9 @@ class Serving:
         with self.visit(get(close=True), timeout=seconds) as visitor:
             visitor.expect_page()
 
-    def expect_overlap(self, clients: int, delay: float) -> None:
+    def expect_overlap(
+        self, clients: int, delay: float, target: str = "/"
+    ) -> None:
         """So many clients at once get the page in less than half the time
         that they take one after the other.
 
@@ -380,7 +457,7 @@ class Serving:
         Wrong.
         """
         begun = time.monotonic()
-        made = [self.visit(get(close=True)) for _ in range(clients)]
+        made = [self.visit(get(target, close=True)) for _ in range(clients)]
         patience = clients * delay / 2
         for visitor in made:
             left = patience - (time.monotonic() - begun)
@@ -396,8 +473,8 @@ class Serving:
                 raise Wrong(
                     f"{clients} answers in less than {patience:g} s",
                     f"{came} by then: do they wait for each other?",
-                    [f"{clients} clients asked for / at once; each request "
-                     f"waits {delay:g} s"],
+                    [f"{clients} clients asked for {target} at once; each "
+                     f"request waits {delay:g} s"],
                 ) from None
             finally:
                 visitor.socket.close()
@@ -413,6 +490,23 @@ class Serving:
             raise Wrong(
                 "a server that handles this",
                 "it wrote a traceback: " + last_error(self.complaints()),
+            )
+
+    def expect_idle(self, seconds: float = 1.0) -> None:
+        """It leaves the CPU alone for so long. Raises Wrong.
+
+        We keep the CPU busy meanwhile: a server that spins then gets
+        about as much of it as we do, on whatever machine.
+        """
+        ours, its = time.process_time(), self.cpu()
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            pass
+        ours = time.process_time() - ours
+        if self.cpu() - its > ours / 4:
+            raise Wrong(
+                "a server that sleeps while it has nothing to do",
+                "it kept the CPU busy: what wakes it, again and again?",
             )
 
     def signal(self, number: int = signal.SIGTERM) -> None:
@@ -433,7 +527,7 @@ class Serving:
                 wanted, f"it still ran {seconds:g} s later"
             ) from None
         assert self.process.stdout
-        text = self.process.stdout.read().decode(errors="replace")
+        text = read_some(self.process.stdout, 1)[0].decode(errors="replace")
         if self.ended:
             said = self.complaints()
             raise Wrong(
@@ -475,6 +569,10 @@ class Serving:
             return self.own().children(recursive=True)
         return []
 
+    def workers(self) -> list[psutil.Process]:
+        """Those of its children that still run: a zombie does not."""
+        return [p for p in self.children() if alive(p)]
+
     def threads(self) -> int:
         """How many threads it has; children do not count."""
         return int(self.own().num_threads())
@@ -491,6 +589,10 @@ class Serving:
                 times = process.cpu_times()
                 found += times.user + times.system
         return found
+
+    def sleeps(self) -> int:
+        """How many times it has fallen asleep in the kernel so far."""
+        return int(self.own().num_ctx_switches().voluntary)
 
     def memory(self) -> int:
         """Resident bytes."""
@@ -517,6 +619,28 @@ def together(made: Sequence[Visitor]) -> Iterator[Sequence[Visitor]]:
     finally:
         for visitor in made:
             visitor.close()
+
+
+def expect_pages(visitors: Sequence[Visitor]) -> None:
+    """All get the page, in any order, and each closes when it has it."""
+    left = list(visitors)
+    while left:
+        ready, _, _ = select.select(
+            [v.socket for v in left], [], [], ANSWER_SECONDS
+        )
+        for visitor in [v for v in left if v.socket in ready or not ready]:
+            visitor.expect_page()
+            visitor.close()
+            left.remove(visitor)
+
+
+@contextlib.contextmanager
+def telling(*story: str) -> Iterator[None]:
+    """Whatever goes wrong inside is told with this story, a line each."""
+    try:
+        yield
+    except Wrong as error:
+        raise Wrong(error.expected, error.came, story) from None
 
 
 def last_error(text: str) -> str:

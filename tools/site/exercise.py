@@ -78,7 +78,7 @@ def _exercise(text: str, md: Any) -> str:
         f'aria-label="Exercise {found.id}">'
         f'<p class="seven-exercise__facts">About {found.minutes} minutes. '
         f'Before it: <a href="{escape(href)}">what to read</a>.</p>'
-        f"{code(md, commands, 'bash', '')}"
+        f"{code(md, commands, 'text', '')}"
         f"{_text(md, found.task, found.id)}{hints}</section>"
     )
 
@@ -98,11 +98,11 @@ def _exercises(text: str, md: Any) -> str:
     )
     total = sum(e.minutes for e in chosen)
     return (
-        '<table class="seven-exercises"><thead><tr><th>ID</th>'
-        "<th>Exercise</th><th>Minutes</th></tr></thead>"
+        '<div class="seven-exercises"><table><thead><tr><th>ID</th>'
+        '<th>Exercise</th><th class="seven-number">Minutes</th></tr></thead>'
         f"<tbody>{rows}</tbody><tfoot><tr><td></td><td>{len(chosen)} "
         f'exercises</td><td class="seven-number">{total}</td></tr></tfoot>'
-        "</table>"
+        "</table></div>"
     )
 
 

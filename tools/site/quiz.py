@@ -14,7 +14,10 @@ tick instead of one choice.
 
 No script: the explanation follows its answer in the document and shows
 as soon as the answer is chosen. It stands in a live region, so a screen
-reader speaks it then. Paper shows every explanation and what is right.
+reader speaks it then. Paper shows every explanation and what is right, unless
+the page's address ends in ``#without-answers`` or ``#only-questions``:
+the first question on a page carries these two ids, and the style sheet
+does the rest.
 """
 
 import re
@@ -28,6 +31,7 @@ from tools.site.prose import line as prose
 KEYS = ("question", "title", "because")
 ANSWER = re.compile(r"- \[([ xX])\](?:\s+(.*))?")
 CODE_OR_BAR = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)|(\s\|(?:\s|$))")
+TARGETS = ("without-answers", "only-questions")
 RIGHT = '<strong><span aria-hidden="true">✓</span> Right.</strong>'
 WRONG = '<strong><span aria-hidden="true">✗</span> No.</strong>'
 
@@ -127,7 +131,7 @@ def _render(text: str, md: Any) -> str:
     # div in the div: the search would take the first end for the last.
     return (
         f'<form class="seven-quiz" id="{ident}" method="dialog" '
-        'autocomplete="off"><fieldset>'
+        f'autocomplete="off">{_targets(md)}<fieldset>'
         f'<legend><span class="seven-quiz__title">{title}</span> '
         f'<span class="seven-quiz__question">{question}</span></legend>'
         '<div class="seven-quiz__answers" data-search-exclude>'
@@ -141,6 +145,14 @@ def _render(text: str, md: Any) -> str:
         + '<button class="seven-quiz__again" type="reset">Start over'
         "</button></div></fieldset></form>"
     )
+
+
+def _targets(md: Any) -> str:
+    """What addresses for printing lead to, once on a page."""
+    if md.__dict__.setdefault("seven_quiz_targets", False):
+        return ""
+    md.seven_quiz_targets = True
+    return "".join(f'<span id="{name}" hidden></span>' for name in TARGETS)
 
 
 def _choice(

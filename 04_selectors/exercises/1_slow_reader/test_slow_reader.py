@@ -1,0 +1,135 @@
+"""04.1: a client that does not read holds up nobody."""
+
+import random
+import re
+import select
+import time
+
+from tests.client import Answer
+from tools.learn.plugin import Start
+from tools.learn.student import (
+    ANSWER_SECONDS,
+    Serving,
+    Wrong,
+    eventually,
+    get,
+)
+
+QUIET = 0.5  # seconds without progress until we call somebody stuck
+LONGEST = 10.0  # seconds for all that the greedy client does at once
+PAGE, MISSING = get(), get("/missing")
+LAST = get(close=True)
+STATUS = re.compile(rb"^HTTP/1\.1 ([0-9]{3}) ", re.MULTILINE)
+
+
+class Greedy:
+    """A client that asks a lot and reads nothing, until it reads."""
+
+    def __init__(self, server: Serving, dice: random.Random) -> None:
+        self.answers = {each: answer(server, each)
+                        for each in (PAGE, MISSING, LAST)}
+        count = dice.randrange(15_000, 17_000)
+        self.asked = dice.choices([PAGE, MISSING], weights=(9, 1), k=count)
+        self.asked.append(LAST)
+        self.left = b"".join(self.asked)
+        self.visitor = server.visit(receive_buffer=4096)
+        self.visitor.story.append(f"sent {count} requests, read nothing")
+        self.visitor.socket.setblocking(False)
+        deadline = time.monotonic() + LONGEST
+        while self.step(QUIET, reading=False) is not None:
+            if time.monotonic() > deadline:
+                break
+        # All answers together are more than the kernel keeps for us.
+        eventually(lambda: settled(server), LONGEST)
+
+    def step(self, seconds: float, reading: bool) -> bytes | None:
+        """Send and read what is possible now; None if nothing is."""
+        us = [self.visitor.socket]
+        may_read, may_write, _ = select.select(
+            us if reading else [], us if self.left else [], [], seconds
+        )
+        try:
+            if may_write:
+                sent = us[0].send(self.left[:1 << 16])
+                self.left = self.left[sent:]
+            data = us[0].recv(1 << 20) if may_read else b""
+        except OSError:
+            return None
+        return data if may_write or data else None
+
+    def read(self) -> None:
+        """At last read, to the end. Raises Wrong if answers are wrong."""
+        self.visitor.story.append("then read all that came")
+        received = bytearray()
+        deadline = time.monotonic() + LONGEST
+        while (data := self.step(ANSWER_SECONDS, reading=True)) is not None:
+            received += data
+            if time.monotonic() > deadline:
+                break
+        right = [self.answers[each] for each in self.asked]
+        came = [int(word) for word in STATUS.findall(received)]
+        if len(came) != len(right):
+            raise Wrong(
+                "an answer to each request",
+                "fewer answers came" if len(came) < len(right)
+                else "more answers came than it had asked for",
+            )
+        if came != [each.status for each in right]:
+            raise Wrong("the answers in order", "another order came")
+        if len(received) != sum(len(each.raw) for each in right):
+            raise Wrong(
+                "each byte of each answer, once",
+                "some bytes are missing or came twice",
+            )
+
+
+def answer(server: Serving, request: bytes) -> Answer:
+    """What comes for a request."""
+    with server.visit(request) as visitor:
+        found = visitor.expect_answer()
+        visitor.story.clear()  # it is the greedy client's that matters
+        return found
+
+
+def settled(server: Serving) -> bool:
+    """Does it use no CPU for a while? Then it waits, or is stuck."""
+    before = server.cpu()
+    time.sleep(QUIET)
+    return server.cpu() == before
+
+
+def test_one_page(server: Serving) -> None:
+    """A client that reads gets the page, twice on one connection."""
+    with server.visit() as visitor:
+        for _ in range(2):
+            visitor.send(get())
+            visitor.expect_page()
+
+
+def test_neighbour(start: Start, dice: random.Random) -> None:
+    """While one client reads nothing, others get the page."""
+    server = start("--delay", "0")
+    greedy = Greedy(server, dice)
+    for _ in range(dice.randrange(3, 6)):
+        server.expect_page()
+    if server.threads() > 1:
+        raise Wrong("a loop that does it in one thread", "it has threads")
+    greedy.visitor.socket.close()
+
+
+def test_nothing_lost(start: Start, dice: random.Random) -> None:
+    """When it reads at last, all its answers come, in order."""
+    server = start("--delay", "0")
+    greedy = Greedy(server, dice)
+    greedy.read()
+
+
+def test_asleep(start: Start, dice: random.Random) -> None:
+    """The server sleeps meanwhile, and afterwards as well."""
+    server = start("--delay", "0")
+    greedy = Greedy(server, dice)
+    server.expect_idle()
+    greedy.read()
+    with server.visit(get()) as visitor:  # stays, with nothing to say
+        visitor.expect_page()
+        server.expect_idle()

@@ -1,0 +1,132 @@
+"""05.1: a client that leaves during its timer."""
+
+import random
+import time
+
+from tests.client import NoAnswer
+from tools.learn.plugin import Start
+from tools.learn.student import (
+    Serving,
+    Visitor,
+    Wrong,
+    eventually,
+    get,
+)
+
+DELAY = 1.0  # seconds: the timers of a test, long enough to leave
+LATE = 1.5  # seconds: long enough for several to leave
+WORK = "5000000"  # steps to compute: some tenths of a second
+PAGE, HEAD = get(), get(method="HEAD")
+
+
+def come(server: Serving, request: bytes) -> Visitor:
+    """Ask, and wait until the server has us."""
+    before = server.descriptors()
+    visitor = server.visit(request)
+    eventually(lambda: server.descriptors() > before, DELAY / 3)
+    return visitor
+
+
+def leave(server: Serving, request: bytes = PAGE) -> None:
+    """Ask, and vanish while the timer runs. Raises Wrong."""
+    before, threads = server.descriptors(), server.threads()
+    visitor = come(server, request)
+    eventually(lambda: server.threads() > threads, DELAY / 3)
+    visitor.reset()
+    if not eventually(lambda: server.descriptors() <= before, DELAY / 2):
+        raise Wrong(
+            "that its descriptor is free as soon as it has left",
+            "the server kept it open while the timer ran",
+        )
+
+
+def answers(visitor: Visitor) -> int:
+    """How many answers have come by now."""
+    try:
+        while visitor.receive(0.1):
+            pass
+    except NoAnswer:  # nothing more
+        pass
+    return visitor.received.count(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_who_stays(server: Serving) -> None:
+    """A client that stays gets the page, twice on one connection."""
+    with server.visit() as visitor:
+        for _ in range(2):
+            visitor.send(get())
+            visitor.expect_page()
+
+
+def test_no_harm(start: Start) -> None:
+    """A client that leaves during its timer does no harm to others."""
+    server: Serving = start("--delay", f"{DELAY}")
+    leave(server)
+    # Long enough for the timer to go off.
+    eventually(lambda: server.process.poll() is not None, DELAY + 0.5)
+    server.expect_alive()
+    server.expect_page()
+
+
+def test_next_client(start: Start) -> None:
+    """The next client gets nothing that it has not asked for."""
+    server: Serving = start("--delay", f"{DELAY}")
+    leave(server)
+    with server.visit() as visitor:
+        visitor.pause(DELAY + 0.5)
+        if answers(visitor):
+            raise Wrong(
+                "nothing, for this client has not asked",
+                "the answer came that the other client had asked for",
+            )
+        visitor.send(PAGE)
+        visitor.expect_page()
+
+
+def test_crowd(start: Start, dice: random.Random) -> None:
+    """Some leave, others come in their place: to each its own answer."""
+    server: Serving = start("--delay", f"{DELAY}")
+    leaves = [True, False] * dice.randrange(4, 6)
+    dice.shuffle(leaves)
+    asked: list[tuple[bytes, Visitor]] = []
+    for one_leaves in leaves:
+        if one_leaves:
+            leave(server, dice.choice([PAGE, HEAD]))
+        request = dice.choice([PAGE, HEAD])
+        asked.append((request, come(server, request)))
+    time.sleep(DELAY + 0.5)  # all timers have gone off
+    story = [
+        f"{len(asked)} clients asked once each, {sum(leaves)} of them in "
+        "the place of one that had left"
+    ]
+    for number, (request, visitor) in enumerate(asked, 1):
+        if (count := answers(visitor)) != 1:
+            raise Wrong(
+                "one answer to each",
+                f"client {number} got {count} answers", story,
+            )
+        if (b"<html" in visitor.received) != (request == PAGE):
+            raise Wrong(
+                "its own answer for each: to GET the page, to HEAD no body",
+                f"client {number} got somebody else's", story,
+            )
+
+
+def test_no_work(start: Start, dice: random.Random) -> None:
+    """No work is done for those who have left."""
+    server: Serving = start("--delay", f"{LATE}", "--compute", WORK)
+    idle = server.cpu()
+    server.expect_page()
+    one = server.cpu() - idle
+    gone = dice.randrange(3, 5)
+    for _ in range(gone):
+        leave(server)
+    before = server.cpu()
+    eventually(lambda: server.process.poll() is not None, LATE + 0.5)
+    server.expect_alive()
+    if server.cpu() - before > one * gone / 2:
+        raise Wrong(
+            "a server that does nothing for those who have left",
+            "it computed as if they were still there",
+            [f"{gone} clients left during their timers (--compute {WORK})"],
+        )

@@ -1,0 +1,84 @@
+"""06.1: calls of coroutines are awaited."""
+
+import random
+import socket
+
+from tests.client import NoAnswer
+from tools.learn.plugin import Start
+from tools.learn.student import Wrong, eventually, get
+
+STEPS = 20_000_000  # of computing: a good part of a second
+LEAST = 0.05  # CPU seconds they take on any machine
+
+
+def test_waits(start: Start, dice: random.Random) -> None:
+    """A request waits for its delay, then gets the page."""
+    delay = dice.choice([0.8, 1, 1.2])
+    server = start("--delay", f"{delay:g}")
+    with server.visit(get()) as visitor:
+        try:
+            visitor.receive(delay / 2)
+        except NoAnswer:  # as it should be
+            visitor.expect_page()
+        else:
+            raise Wrong(
+                f"an answer after the delay of {delay:g} s",
+                "it came long before",
+            )
+
+
+def test_computes(start: Start) -> None:
+    """A request computes before it is answered."""
+    server = start("--delay", "0", "--compute", str(STEPS))
+    before = server.cpu()
+    with server.visit(get()) as visitor:
+        visitor.expect_page()
+    if server.cpu() - before < LEAST:
+        raise Wrong(
+            "that the server has computed for this page",
+            "it has used hardly any CPU time",
+        )
+
+
+def test_overlap(start: Start, dice: random.Random) -> None:
+    """Many requests wait at the same time, in one thread."""
+    server = start("--delay", "0.4")
+    before = server.threads()
+    server.expect_overlap(dice.randrange(12, 16), 0.4)
+    if server.threads() > before:
+        raise Wrong("a single thread, as before", "there are more now")
+
+
+def test_still_sending(start: Start, dice: random.Random) -> None:
+    """Who still sends when the answer comes sees an orderly end."""
+    server = start("--delay", "0")
+    body = b"x" * dice.randrange(250_000, 300_000)
+    request = get(method="POST", Content_Length=str(len(body)))
+    with server.visit() as visitor:
+        # All of it goes to our kernel in one piece.
+        visitor.socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(body)
+        )
+        visitor.send(request + body)
+        visitor.expect_status(405)
+        visitor.expect_closed()
+
+
+def test_nothing_to_say(start: Start) -> None:
+    """Python has nothing to warn of."""
+    server = start("--delay", "0.1")
+    with server.visit(get()) as visitor:
+        visitor.expect_page()
+    with server.visit(get("/missing", close=True)) as visitor:
+        visitor.expect_status(404)
+        visitor.expect_closed()
+    eventually(lambda: bool(server.complaints()), 0.3)
+    if said := server.complaints().strip():
+        line = next(
+            (line for line in said.splitlines() if "Warning" in line),
+            said.splitlines()[-1],
+        )
+        raise Wrong(
+            "a server that says nothing on its terminal",
+            line.rpartition("/")[2],
+        )

@@ -1,0 +1,106 @@
+"""06.3: how long the server waits for a client to speak."""
+
+import random
+import select
+
+from tools.learn.plugin import Start
+from tools.learn.student import Serving, Wrong, get
+
+PATIENT = ("--patience", "30")
+LATE = 2.2  # seconds; for what should be done in less than one
+
+
+def test_page(server: Serving, dice: random.Random) -> None:
+    """A request gets the page, in one piece or in two, as before."""
+    server.expect_page()
+    request = get()
+    cut = dice.randrange(1, len(request) - 1)
+    with server.visit(request[:cut]) as visitor:
+        visitor.expect_quiet(0.2)
+        visitor.send(request[cut:])
+        visitor.expect_page()
+
+
+def test_silent(start: Start) -> None:
+    """Who says nothing is let go after --patience 0.8, not before."""
+    server = start("--patience", "0.8", "--idle", "30")
+    with server.visit(timeout=LATE) as visitor:
+        visitor.expect_quiet(0.3)
+        visitor.expect_closed()
+
+
+def test_half_a_head(start: Start, dice: random.Random) -> None:
+    """Who has sent half a request gets a 408 after --patience 0.8."""
+    server = start("--patience", "0.8", "--idle", "30")
+    request = get()
+    half = request[: dice.randrange(1, len(request) - 1)]
+    with server.visit(half, timeout=LATE) as visitor:
+        visitor.expect_quiet(0.3)
+        visitor.expect_status(408)
+        visitor.expect_closed()
+
+
+def test_byte_by_byte(start: Start, dice: random.Random) -> None:
+    """A byte now and then does not prolong the time for a head."""
+    server = start("--patience", "0.8", "--idle", "30")
+    pause = dice.choice([0.1, 0.15, 0.2])
+    with server.visit() as visitor:
+        for byte in get(X_Slow="x" * 100)[: int(LATE / pause)]:
+            visitor.send(bytes([byte]))
+            ready, _, _ = select.select([visitor.socket], [], [], pause)
+            if ready:
+                break
+        else:
+            raise Wrong(
+                "a 408, as 0.8 s have long passed",
+                "the server still waits for the next byte",
+                [f"We connected and sent a byte every {pause:g} s"],
+            )
+        visitor.expect_status(408)
+        visitor.expect_closed()
+
+
+def test_idle(start: Start) -> None:
+    """Who keeps the connection and falls silent is let go after --idle."""
+    server = start(*PATIENT, "--idle", "0.8")
+    with server.visit(timeout=LATE) as visitor:
+        for _ in range(2):
+            visitor.send(get())
+            visitor.expect_page()
+            visitor.expect_quiet(0.2)
+        visitor.story.append("said nothing more")
+        visitor.expect_closed()
+
+
+def test_begun_is_not_idle(start: Start, dice: random.Random) -> None:
+    """A request that has begun is not idle: it has --patience 30."""
+    server = start(*PATIENT, "--idle", "0.5")
+    request = get()
+    cut = dice.randrange(1, len(request) - 1)
+    with server.visit(request) as visitor:
+        visitor.expect_page()
+        visitor.send(request[:cut])
+        visitor.expect_quiet(0.9)
+        visitor.send(request[cut:])
+        visitor.expect_page()
+
+
+def test_begun_with_the_first(start: Start, dice: random.Random) -> None:
+    """Nor is one whose first bytes came along with the one before."""
+    server = start(*PATIENT, "--idle", "0.5")
+    request = get()
+    cut = dice.randrange(1, len(request) - 1)
+    with server.visit(request + request[:cut]) as visitor:
+        visitor.expect_page()
+        visitor.expect_quiet(0.9)
+        visitor.send(request[cut:])
+        visitor.expect_page()
+
+
+def test_work_has_its_time(start: Start) -> None:
+    """A page that takes longer than --patience and --idle is delivered."""
+    server = start("--delay", "0.9", "--patience", "0.4", "--idle", "0.4")
+    with server.visit(get() + get(close=True)) as visitor:
+        visitor.expect_page()
+        visitor.expect_page()
+        visitor.expect_closed()

@@ -1,0 +1,101 @@
+"""06.5: a server that is stopped finishes what it has begun."""
+
+import random
+import signal
+import socket
+import time
+
+from tools.learn.plugin import Start
+from tools.learn.student import Serving, Wrong, eventually, get, together
+
+SOON = 3.5  # seconds; after 5 the emergency brake of main() would end it
+BEGUN = 0.5  # seconds after which a request is surely under way
+
+
+def stop(server: Serving, number: int = signal.SIGTERM) -> None:
+    """Send the signal when all requests so far are under way."""
+    time.sleep(BEGUN)
+    server.signal(number)
+
+
+def refused(server: Serving) -> bool:
+    """Is a new client turned away at the door?"""
+    try:
+        socket.create_connection(("127.0.0.1", server.port), 1).close()
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_page(server: Serving) -> None:
+    """Requests one after the other on a connection, as before."""
+    with server.visit() as visitor:
+        for _ in range(3):
+            visitor.send(get())
+            visitor.expect_page()
+
+
+def test_finishes(start: Start, dice: random.Random) -> None:
+    """Who has asked before the signal gets the page, then the end."""
+    number = dice.choice([signal.SIGINT, signal.SIGTERM])
+    clients = dice.randrange(3, 7)
+    server = start("--delay", "1.5")
+    made = [server.visit(get(close=n % 2 == 0)) for n in range(clients)]
+    with together(made):
+        stop(server, number)
+        for visitor in made:
+            visitor.story.append(f"(we sent {number.name} to the server)")
+        for visitor in made:
+            visitor.expect_page()
+            visitor.expect_closed()
+    said = server.wait(SOON)
+    if f"Answered {clients} requests" not in said:
+        raise Wrong(
+            f"a closing line that counts {clients} requests",
+            "its numbers are others" if "Answered" in said
+            else "it did not come",
+        )
+
+
+def test_refuses(start: Start) -> None:
+    """After the signal new clients are refused, while old ones wait."""
+    server = start("--delay", "3")
+    with server.visit(get(), timeout=6) as visitor:
+        stop(server)
+        visitor.story.append("(we sent SIGTERM to the server)")
+        if not eventually(lambda: refused(server), 1.5):
+            raise Wrong(
+                "that new clients are refused",
+                "we could still connect 1.5 s after the signal",
+            )
+        visitor.expect_page()
+    server.wait(SOON)
+
+
+def test_kept_connection(start: Start) -> None:
+    """The last answer on a kept connection says Connection: close."""
+    server = start("--delay", "1.2")
+    with server.visit(get() + get()) as visitor:
+        stop(server)
+        visitor.story.append("(we sent SIGTERM to the server)")
+        answer = visitor.expect_page()
+        if not answer.closes:
+            raise Wrong(
+                "Connection: close in this answer, since none will follow",
+                "it was not there",
+            )
+        visitor.expect_closed()
+    server.wait(SOON)
+
+
+def test_waits_for_nobody_else(start: Start, dice: random.Random) -> None:
+    """Clients that have not asked do not hold up the end."""
+    server = start("--delay", "0")
+    half = get()[: dice.randrange(1, len(get()) - 1)]
+    made = [server.visit(), server.visit(half), server.visit(get())]
+    with together(made):
+        made[-1].expect_page()
+        stop(server)
+        for visitor in made:
+            visitor.story.append("(we sent SIGTERM to the server)")
+        server.wait(SOON)

@@ -1,0 +1,66 @@
+"""Exercise 07.2: a prefork server that mends itself.
+
+Run it:     python3 server.py --workers 2
+The task:   task.md
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from argparse import Namespace
+
+from web import Parser, announce, between, main, stopping
+from worker import collect_totals, run_worker
+
+workers: set[int] = set()  # process ids of those that run
+
+
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Start the workers and watch over them; none is left behind."""
+    for _ in range(options.workers):
+        start_worker(listener, options)
+    announce(listener)
+    watch(listener, options)
+    collect_totals()
+
+
+def start_worker(listener: socket.socket, options: Namespace) -> None:
+    """Make a copy of this process. The copy serves; we come back."""
+    pid = os.fork()
+    if pid == 0:  # this is the copy
+        run_worker(listener, options)
+    workers.add(pid)
+    if stopping():  # since before the fork: it has not been told
+        os.kill(pid, signal.SIGTERM)
+
+
+def watch(listener: socket.socket, options: Namespace) -> None:
+    """Replace workers that have ended, until there are none left."""
+    while workers:
+        pid, _ = os.wait()  # until one ends; a signal does not end it
+        workers.discard(pid)
+        if not stopping():
+            start_worker(listener, options)
+
+
+def stop_workers() -> None:
+    """On a signal: pass it on to the workers that run."""
+    for pid in workers:
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:  # ended, and not yet discarded
+            pass
+
+
+def add_options(parser: Parser) -> None:
+    """Let the command line choose how many processes there are."""
+    parser.add_argument(
+        "--workers", type=between(1, 64), default=2,
+        help="processes (%(default)s)",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(serve, wake=stop_workers, add_options=add_options)

@@ -1,0 +1,1 @@
+../1_share_a_listener/worker.py

@@ -1,0 +1,506 @@
+"""The teacher's pack: its commands show what it says, its sums are right."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from playwright.sync_api import Browser
+
+from tests.process import eventually
+from tests.site.browsing import needs_browser, open_page, visit
+from tests.site.conftest import Render, pages
+from tools.learn import exercises
+from tools.servers import ROOT
+from tools.site import schedule
+from tools.site.errors import SiteError
+
+TEACH = ROOT / "docs" / "teach"
+BLOCK = re.compile(
+    r'(?ms)^ *``` bash(?: title="(Terminal [12])")?\n(.*?)^ *```$'
+)
+SECONDS = 120  # for the commands of one block, on a very busy machine
+LINUX = sys.platform == "linux"
+
+
+# The demonstrations ---------------------------------------------------------
+
+
+@dataclass
+class Demo:
+    """A section of the page: its commands as (terminal, text)."""
+
+    name: str
+    blocks: list[tuple[str, str]]
+
+
+def demos() -> list[Demo]:
+    """All of them, in the order of the page."""
+    text = (TEACH / "demonstrations.md").read_text("utf-8")
+    _, *parts = re.split(r"(?m)^## .*\{ #([\w-]+) \}$", text)
+    return [
+        Demo(name, BLOCK.findall(body))
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    ]
+
+
+@dataclass
+class Seen:
+    """What stood in the terminals, block by block."""
+
+    servers: list[str] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)
+
+
+class Stage:
+    """Two terminals. The port and /tmp are replaced by our own."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        self.output = folder / "server.txt"
+        self.server: subprocess.Popen[bytes] | None = None
+        self.seen = Seen()
+
+    def command(self, text: str) -> list[str]:
+        """How bash is to run a block."""
+        text = re.sub(r"\b8000\b", str(self.port), text)
+        text = text.replace("/tmp/", f"{self.folder}/")
+        text = text.replace(".venv/bin/python", sys.executable)
+        if self.server:  # and no server of anybody else
+            text = text.replace("pgrep ", f"pgrep -s {self.server.pid} ")
+        return ["bash", "-c", text]
+
+    def start(self, text: str) -> None:
+        """A server in terminal 1, in place of the last one."""
+        self.stop()
+        command = self.command(f"{text.rstrip()} --port {self.port}")
+        with self.output.open("wb") as output:
+            self.server = subprocess.Popen(
+                command, cwd=ROOT, stdout=output, stderr=output,
+                start_new_session=True,
+            )
+        assert eventually(
+            lambda: "Serving on" in self.output.read_text(), SECONDS
+        ), self.output.read_text()
+
+    def stop(self) -> None:
+        """Ctrl-C in terminal 1."""
+        if self.server is None:
+            return
+        try:
+            os.killpg(self.server.pid, signal.SIGINT)
+            self.server.wait(30)
+        finally:
+            with_it(self.server.pid, signal.SIGKILL)
+            self.server = None
+        self.seen.servers.append(self.output.read_text())
+
+    def run(self, text: str) -> None:
+        """Commands in terminal 2, which end by themselves."""
+        done = subprocess.Popen(
+            self.command(text), cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )
+        try:
+            said, _ = done.communicate(timeout=SECONDS)
+        finally:
+            with_it(done.pid, signal.SIGKILL)
+        self.seen.clients.append(said)
+
+
+def with_it(group: int, number: int) -> None:
+    """Send a signal to a process group, if there is one still."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        pass
+
+
+@contextmanager
+def stage(folder: Path, port: int) -> Iterator[Stage]:
+    """Two terminals; whatever happens, nothing is left behind."""
+    made = Stage(folder, port)
+    try:
+        yield made
+    finally:
+        if made.server:
+            with_it(made.server.pid, signal.SIGKILL)
+            made.server.wait()
+
+
+def times(text: str) -> list[float]:
+    """The times that curl has printed, in seconds, in order."""
+    return sorted(map(float, re.findall(r"(?m)^(\d+\.\d+) s$", text)))
+
+
+def in_a_line(text: str) -> None:
+    """Three waits of a second, one after the other."""
+    first, second, third = times(text)
+    assert first >= 0.95 and second >= 1.95 and third >= 2.95
+
+
+def in_line(seen: Seen) -> None:
+    in_a_line(seen.clients[0])
+
+
+def asleep(seen: Seen) -> None:
+    (rate,) = re.findall(r"Requests per second: +([\d.]+)", seen.clients[0])
+    assert 3 < float(rate) < 10
+    cpu = re.findall(r"CPU ([\d.]+) s user, ([\d.]+) s", seen.servers[0])
+    assert sum(map(float, cpu[0])) < 1.5
+
+
+def held_up(seen: Seen) -> None:
+    (waited,) = times(seen.clients[0])
+    assert waited > 3  # five, if nothing else holds up the clients
+
+
+def queue(seen: Seen) -> None:
+    (waiting,) = re.findall(r"LISTEN +(\d+) ", seen.clients[0])
+    assert 5 <= int(waiting) <= 8
+
+
+def pieces(seen: Seen) -> None:
+    assert seen.clients[0].strip() == "HTTP/1.1 200 OK"
+
+
+def calls(seen: Seen) -> None:
+    names = re.findall(r"(?m)^(\w+)\(", seen.clients[0])
+    assert names == [
+        "accept4", "recvfrom", "sendto", "shutdown", "recvfrom", "close",
+    ]  # fmt: skip
+
+
+def threads(seen: Seen) -> None:
+    (waited,) = times(seen.clients[0])
+    assert waited < 3
+    assert int(seen.clients[1]) == 101
+
+
+def lost(seen: Seen) -> None:
+    assert int(seen.clients[0]) < 100
+
+
+def hundred(seen: Seen) -> None:
+    (waited,) = times(seen.clients[0])
+    assert waited < 3
+    assert int(seen.clients[1]) == 1
+
+
+def timers(seen: Seen) -> None:
+    assert 30 <= int(seen.clients[0]) <= 41  # some may come late
+    assert int(seen.clients[1]) == 1
+
+
+def bell(seen: Seen) -> None:
+    assert "curl: (28)" in seen.clients[1]
+
+
+def nothing(seen: Seen) -> None:
+    first, second = seen.clients
+    assert "coroutine 'hello' was never awaited" in first
+    assert "hello" not in first.splitlines()
+    assert 0.95 < times(second)[0] < 10
+
+
+def culprit(seen: Seen) -> None:
+    in_a_line(seen.clients[1])
+    assert "Executing <Task" in seen.servers[0]
+
+
+def pressure(seen: Seen) -> None:
+    first, second = (
+        float(re.findall(r"peak memory ([\d.]+) MiB", said)[0])
+        for said in seen.servers
+    )
+    assert "timed out" in seen.clients[0]
+    assert "timed out" not in seen.clients[2]
+    assert second > 1.5 * first
+
+
+def cores(seen: Seen) -> None:
+    assert [len(times(said)) for said in seen.clients] == [8, 8]
+
+
+def killed(seen: Seen) -> None:
+    *numbers, status = seen.clients[0].split()
+    before, after = set(numbers[:3]), set(numbers[3:])
+    assert len(before) == len(after) == 3
+    assert len(before & after) == 2
+    assert status == "200"
+
+
+def rings(seen: Seen) -> None:
+    assert re.match(r"yes: io_uring with|no: |io_uring", seen.clients[0])
+
+
+# What each must show, and what it needs beside bash, curl and Python.
+SHOWS: dict[str, tuple[Callable[[Seen], None], tuple[str, ...]]] = {
+    "one-line": (in_line, ()),
+    "asleep": (asleep, ()),
+    "silent": (held_up, ()),
+    "queue": (queue, ("ss",)),
+    "pieces": (pieces, ()),
+    "calls": (calls, ("strace",)),
+    "threads": (threads, ("pgrep",)),
+    "pool": (held_up, ()),
+    "lost": (lost, ()),
+    "hundred": (hundred, ("pgrep",)),
+    "blocked": (in_line, ()),
+    "timers": (timers, ("pgrep",)),
+    "bell": (bell, ()),
+    "nothing": (nothing, ()),
+    "culprit": (culprit, ()),
+    "pressure": (pressure, ()),
+    "cores": (cores, ()),
+    "killed": (killed, ("pgrep",)),
+    "rings": (rings, ()),
+}
+
+
+def test_every_demonstration_is_tried() -> None:
+    assert [demo.name for demo in demos()] == list(SHOWS)
+
+
+@pytest.mark.skipif(not LINUX, reason="some of the commands need Linux")
+@pytest.mark.parametrize("demo", demos(), ids=lambda demo: demo.name)
+def test_it_shows_what_the_page_says(
+    demo: Demo, tmp_path: Path, free_port: int
+) -> None:
+    check, programs = SHOWS[demo.name]
+    for program in ("bash", "curl", *programs):
+        if not shutil.which(program):
+            pytest.skip(f"there is no {program} here")
+    with stage(tmp_path, free_port) as made:
+        for terminal, text in demo.blocks:
+            if terminal == "Terminal 1":
+                made.start(text)
+            else:
+                made.run(text)
+        made.stop()
+        print(made.seen)
+        check(made.seen)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("page", sorted(TEACH.glob("*.md")), ids=str)
+def test_bash_can_read_every_command(page: Path) -> None:
+    for _, text in BLOCK.findall(page.read_text("utf-8")):
+        done = subprocess.run(
+            ["bash", "-n"], input=text, capture_output=True, text=True
+        )
+        assert not done.returncode, done.stderr
+        for name in re.findall(r"\b0[1-7]_\w+/\w+\.py\b", text):
+            assert (ROOT / name).is_file()
+
+
+# The schedule ---------------------------------------------------------------
+
+
+def test_every_exercise_has_its_place_once(render: Render) -> None:
+    found = []
+    for step in schedule.STEPS:
+        html = render(f"```schedule\nshow: session\nstep: {step}\n```")
+        found += re.findall(r">(0\d\.\d)</a>", html)
+    assert sorted(found) == [e.id for e in exercises.everything()]
+
+
+def test_sums_are_made_from_the_parts(render: Render) -> None:
+    for session in schedule.plan().sessions:
+        html = render(f"```schedule\nshow: session\nstep: {session.step}\n```")
+        cells = re.findall(r"<td>(\d+)</td></tr>", html)
+        assert sum(map(int, cells)) == session.minutes
+        assert f"{session.minutes} of 90 minutes" in html
+        ends = schedule.clock(session.minutes)
+        assert f">{ends}</th><td>End" in html
+
+
+def test_the_day_ends_when_its_parts_do(render: Render) -> None:
+    html = render("```schedule\nshow: day\n```")
+    made = schedule.plan()
+    ends = made.begins + sum(part.minutes for part in made.day)
+    assert f">{schedule.clock(ends)}</th><td>End" in html
+
+
+def test_all_weeks_are_in_the_table(render: Render) -> None:
+    html = render("```schedule\nshow: weeks\n```")
+    made = schedule.plan().sessions
+    assert f"<td>{sum(s.minutes for s in made)}</td>" in html
+    home = sum(e.minutes for s in made for e in s.homework)
+    assert f"<td>{home}</td></tr></tbody>" in html
+
+
+PLAN = yaml.safe_load(schedule.PLAN.read_text("utf-8"))
+
+
+def changed(**change: object) -> str:
+    """The plan with another session 2."""
+    sessions = [dict(entry) for entry in PLAN["sessions"]]
+    sessions[1] |= change
+    return str(yaml.safe_dump({**PLAN, "sessions": sessions}))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (changed(parts=[{"talk": "on and on", "minutes": 91}]),
+         "session 2 takes 91 minutes of 90"),
+        (changed(parts=[{"exercise": ["02.9"]}]), "no exercise '02.9'"),
+        (changed(parts=[{"exercise": ["02.1", "02.1"]}]), "02.1 twice"),
+        (changed(homework=["01.1"]), "01.1, of another step"),
+        (changed(parts=[{"exercise": ["02.1"], "minutes": 5}]),
+         "stand in its task.md"),
+        (changed(parts=[{"sing": "a song", "minutes": 5}]), "'sing' is none"),
+        (changed(step=3), "the seven steps in order"),
+        (changed(parts=5), "is no plan"),
+        ("{", "is no plan"),
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_what_does_not_fit_ends_the_build(text: str, sentence: str) -> None:
+    with pytest.raises(SiteError, match=re.escape(sentence)):
+        schedule.read(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("show: year", "show: session"),
+        ("show: session", "show: session (with its step)"),
+        ("show: session\nstep: 8", "there is no session 8"),
+        ("step: 2", "'show' is missing"),
+    ],
+)
+def test_a_fence_that_asks_for_nothing_ends_the_build(
+    render: Render, body: str, sentence: str
+) -> None:
+    with pytest.raises(Exception, match=re.escape(sentence)):
+        render(f"```schedule\n{body}\n```")
+
+
+def test_every_session_shows_its_own_demonstrations() -> None:
+    """What the page lists for a session is in the session's minutes."""
+    text = (TEACH / "demonstrations.md").read_text("utf-8")
+    for session in schedule.plan().sessions:
+        (row,) = re.findall(rf"(?m)^\| {session.step} \| (.*) \|$", text)
+        listed = re.findall(r"\(#([\w-]+)\)", row)
+        planned = re.findall(
+            r"demonstrations\.md#([\w-]+)",
+            " ".join(part.what for part in session.parts),
+        )
+        assert set(planned) <= set(listed)
+        assert set(listed) - set(planned) <= {"calls"}  # for doubters
+
+
+# The exam -------------------------------------------------------------------
+
+# The answers' headings are HTML, so that they make no table of contents: the
+# theme's would point to a menu, and that page is in none.
+QUESTION = re.compile(
+    r"(?m)^(?:## |<h2>)(\d+)\. (.+) \((\d+) points\)(?:</h2>)?$"
+)
+
+
+def section(name: str, number: int) -> str:
+    """One question, or its answer."""
+    text = (TEACH / name).read_text("utf-8")
+    parts = re.split(r"(?m)^(?:## |<h2>)\d+\. ", text)
+    return parts[number]
+
+
+def test_each_question_has_its_answer_and_the_points_add_up() -> None:
+    asked = QUESTION.findall((TEACH / "exam.md").read_text("utf-8"))
+    answered = QUESTION.findall(
+        (TEACH / "exam-answers.md").read_text("utf-8")
+    )
+    assert asked == answered
+    assert 12 <= len(asked) <= 15
+    assert [int(n) for n, _, _ in asked] == list(range(1, len(asked) + 1))
+    assert sum(int(points) for _, _, points in asked) == 60
+
+
+def test_the_program_of_the_exam_prints_what_the_answers_say(
+    tmp_path: Path,
+) -> None:
+    (program,) = re.findall(
+        r"(?s)``` python\n(.*?)```", section("exam.md", 12)
+    )
+    (answer,) = re.findall(
+        r"(?s)``` text\n(.*?)```", section("exam-answers.md", 12)
+    )
+    path = tmp_path / "exam.py"
+    path.write_text(program)
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == answer
+    assert "coroutine 'work' was never awaited" in done.stderr
+
+
+def test_only_the_overview_leads_to_the_answers(site: Path) -> None:
+    leading = {
+        page.relative_to(site).as_posix()
+        for page in pages(site)
+        if "exam-answers.html" in page.read_text("utf-8")
+        and page.name != "exam-answers.html"
+    }
+    assert leading == {"teach/index.html"}
+    for index in (site / "search").glob("search_index.*"):
+        text = index.read_text("utf-8")
+        assert "teach/exam.html" in text
+        assert "exam-answers" not in text
+
+
+# On paper -------------------------------------------------------------------
+
+
+@needs_browser
+@pytest.mark.parametrize("address", ["", "without-answers", "only-questions"])
+def test_a_step_can_be_printed_without_its_answers(
+    browser: Browser, site: Path, address: str
+) -> None:
+    page, trouble = open_page(browser, "light", width=700, script=False)
+    page.emulate_media(media="print")
+    visit(page, site / "steps" / "03_threading.html")
+    if address:
+        page.goto(f"{page.url}#{address}")
+
+    def shown(what: str) -> int:
+        return page.locator(f"article {what}").filter(visible=True).count()
+
+    questions = page.locator("article .seven-quiz").count()
+    assert questions and shown(".seven-quiz") == questions
+    assert bool(shown(".seven-quiz__why")) == (not address)
+    assert bool(shown("details")) == (not address)
+    text = address != "only-questions"
+    assert bool(shown("> p")) == bool(shown("> h2")) == text
+    assert shown("> h1") == 1
+    page.context.close()
+    assert not trouble
+
+
+def test_the_addresses_for_printing_are_on_every_page_with_questions(
+    site: Path,
+) -> None:
+    for page in pages(site):
+        html = page.read_text("utf-8")
+        asks = '<form class="seven-quiz"' in html
+        for name in ("without-answers", "only-questions"):
+            assert (f'id="{name}"' in html) == asks, page
