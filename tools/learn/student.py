@@ -62,6 +62,13 @@ def shown(data: bytes) -> str:
     )
 
 
+def named(data: bytes) -> str:
+    """What came, in words: a whole answer by its status."""
+    if match := re.match(rb"HTTP/1\.[01] (\d{3}) [^\r]*\r\n", data):
+        return f"an answer with status {int(match[1])}"
+    return shown(data)
+
+
 def shown_text(line: str) -> str:
     """A line as a Python string, a long one only its beginning."""
     line = line.rstrip()
@@ -219,7 +226,8 @@ class Visitor(Client):
         try:
             return self.answer(head, seconds)
         except NoAnswer as error:
-            raise Wrong(expected, self._instead(str(error))) from None
+            came = self._instead(str(error), seconds)
+            raise Wrong(expected, came) from None
 
     def expect_status(
         self, *statuses: int, head: bool = False,
@@ -258,9 +266,10 @@ class Visitor(Client):
         try:
             rest = self.rest(seconds)
         except NoAnswer as error:
-            raise Wrong(wanted, self._instead(str(error))) from None
+            came = self._instead(str(error), seconds)
+            raise Wrong(wanted, came) from None
         if rest:
-            raise Wrong(wanted, f"before that, {shown(rest)} came")
+            raise Wrong(wanted, f"before that, {named(rest)} came")
 
     def expect_quiet(self, seconds: float) -> None:
         """Nothing comes for so long, and the connection stays open."""
@@ -270,11 +279,11 @@ class Visitor(Client):
             going_on = self.receive(0.1)
             raise Wrong(
                 wanted,
-                f"{shown(self.received[self.taken:])} came" if going_on
+                f"{named(self.received[self.taken:])} came" if going_on
                 else "the server closed the connection",
             )
 
-    def _instead(self, why: str) -> str:
+    def _instead(self, why: str, seconds: float | None) -> str:
         """What came instead of an answer, in words."""
         rest = self.received[self.taken:]
         came = f"only {shown(rest)} came" if rest else "nothing came"
@@ -284,7 +293,8 @@ class Visitor(Client):
             return f"{came}, and the connection was reset"
         if why.startswith("not "):
             return why
-        return f"{came} within {self.timeout:g} s"
+        patience = self.timeout if seconds is None else seconds
+        return f"{came} within {patience:g} s"
 
 
 class Program:
@@ -618,7 +628,7 @@ def together(made: Sequence[Visitor]) -> Iterator[Sequence[Visitor]]:
         yield made
     finally:
         for visitor in made:
-            visitor.close()
+            visitor.socket.close()  # no part of the story
 
 
 def expect_pages(visitors: Sequence[Visitor]) -> None:
