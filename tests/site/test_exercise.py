@@ -69,5 +69,5 @@ def test_every_step_lists_its_exercises(site: Path) -> None:
         name = page_of(step).partition("/")[2]
         html = (site / "steps" / f"{name}.html").read_text()
         for exercise in exercises.everything():
-            link = f"../{page_of(step)}.html#{anchor(exercise)}"
+            link = f'"../{page_of(step)}.html#{anchor(exercise)}"'
             assert (link in html) == (exercise.step == step)
