@@ -20,7 +20,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tools.learn import cage, exercises, grade
-from tools.learn.examine import LONGEST
+from tools.learn.examine import LONGEST, Outcome, Report
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -159,7 +159,10 @@ def test_the_table_and_the_reports(group: Class) -> None:
     }
     assert set(reports) == {"anna", "_ben", "cleo"}
     assert "        Expected: " in reports["_ben"]
-    assert f"docs/{FIRST.read}" in reports["_ben"]
+    assert (
+        f'Read the page "02 Sockets" on the site, docs/{FIRST.read}\n'
+        in reports["_ben"]
+    )
     assert "not handed in" in reports["cleo"]
     assert "02.1 (2 of 4 tests)" in group.said
     assert "02.1 (not handed in)" in group.said
@@ -194,6 +197,73 @@ def test_both_layouts_and_equal_names(group: Class) -> None:
     )
     names = sorted(p.name for p in (group.folder / "reports").iterdir())
     assert [n.rpartition("-")[0][-6:] for n in names] == ["friday", "monday"]
+
+
+def test_no_report_is_lost(group: Class) -> None:
+    names = ["a b", "a_b", "a+b", "A_b", "a_b-2"]
+    for name in names:
+        group.path(name)  # a folder without a file: no test has to run
+    group.grade("--reports", "reports")
+    found = {
+        p.name: p.read_text().splitlines()[0]
+        for p in (group.folder / "reports").iterdir()
+    }
+    assert sorted(found.values()) == sorted(f"# {name}" for name in names)
+    assert len({name.casefold() for name in found}) == len(names)
+    assert found["a_b-2.md"] == "# a_b-2"  # it needs no change
+
+
+def test_one_reason_is_said_once(group: Class) -> None:
+    group.hand_in("loop", "while True:\n    pass\n")
+    missing = f"no_such_module_{'x' * 60}"
+    group.hand_in("missing", f"import {missing}\n")
+    group.grade("--reports", "reports")
+    busy = "it said nothing for 5 s and kept the CPU busy"
+    assert f"02.1 (0 of 4 tests: {busy}" in group.said
+    assert "02.1 (0 of 4 tests: it ended: ModuleNotFoundError: " in group.said
+    assert missing not in group.said  # in short
+    reports = {
+        p.stem: p.read_text() for p in (group.folder / "reports").iterdir()
+    }
+    for name, text in reports.items():
+        assert text.count("- ✗ ") == 4, text
+        assert text.count("Expected: ") == text.count("But: ") == 1, name
+        assert max(map(len, text.splitlines())) <= 79, text
+    assert busy in " ".join(reports["loop"].split())
+    assert missing in "".join(reports["missing"].split())
+
+
+def failed(came: str, *story: str) -> Outcome:
+    """A test that failed."""
+    return Outcome("test", "A test", False, 1.0, [*story], "a page", came)
+
+
+def test_what_differs_is_said_of_each() -> None:
+    report = Report("02.1", [failed("none"), failed("two")], 2)
+    lines = grade.outcome_lines(report)
+    assert lines.count("        Expected: a page") == 2
+    assert grade.in_short(grade.Result("failed", report)) == "0 of 2 tests"
+    # The same came of different things: each test keeps its story.
+    report.outcomes = [failed("none", "sent a"), failed("none", "sent b")]
+    lines = grade.outcome_lines(report)
+    assert lines.count("    Expected: a page") == 1
+    assert "        sent a" in lines and "        sent b" in lines
+    # Whatever a submission says stays in the block of code.
+    report.outcomes = [failed("none\n# heading\n\n" + "long " * 30)]
+    lines = grade.outcome_lines(report)
+    assert all(line.startswith(" " * 8) for line in lines[2:] if line)
+    assert max(map(len, lines)) <= 79
+    # Some tests passed: one reason is not the whole truth.
+    report.outcomes = [failed("none"), failed("none")]
+    report.outcomes[0].passed = True
+    assert grade.in_short(grade.Result("failed", report)) == "1 of 2 tests"
+    assert "        But:      none" in grade.outcome_lines(report)
+
+
+def test_every_page_has_a_name() -> None:
+    for exercise in exercises.everything():
+        name = grade.page(exercise).split('"')[1]
+        assert name and ".md" not in name
 
 
 def test_must_pass(group: Class) -> None:

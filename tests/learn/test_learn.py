@@ -168,6 +168,42 @@ def test_what_goes_wrong_is_said(
     assert not left_behind(str(desk.my))
 
 
+def test_an_error_while_serving_is_shown(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    text = FIRST.solution.read_text()
+    desk.write(text.replace("received += data", "received += dta"))
+    said = " ".join(desk.run("check", "02.1", status=1).split())
+    assert "nothing came, and the server closed the connection" in said
+    assert "On its terminal: NameError: name 'dta' is not defined" in said
+
+
+def test_a_file_that_is_not_utf_8(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.file.write_bytes(b"# one\n# two\n# three caf\xe9\n")
+    said = desk.run("check", "02.1", status=1)
+    assert "server.py, line 3: save the file as UTF-8" in said
+
+
+def test_files_beside_it_that_are_changed(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.solve()
+    web = desk.file.with_name("web.py")
+    assert "web.py" not in desk.run("check", "02.1")
+    web.write_text("x = (\n")
+    assert "web.py beside your file" in desk.run("check", "02.1")
+    web.unlink()
+    assert "web.py beside your file" in desk.run("check", "02.1")
+    desk.run("start", "02.1")
+    assert "web.py" not in desk.run("check", "02.1")
+
+
+def test_a_report_that_cannot_be_written(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    junit = str(desk.my / "missing" / "junit.xml")
+    said = desk.run("report", "--junit", junit, status=2)
+    assert "there is no folder" in said and len(said.splitlines()) == 1
+
+
 def test_nothing_is_left_behind(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,9 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         "--junit", metavar="FILE", type=Path, help="as JUnit XML, to FILE"
     )
     grade.add_options(add("grade", grade.run, grade.ABOUT))
+    if not (sys.argv[1:] if words is None else words):
+        parser.print_help()
+        parser.exit(2)
     return parser.parse_args(words)
 
 
@@ -166,8 +169,8 @@ def start_one(options: argparse.Namespace) -> int:
     console.print()
     if not new:
         console.print(
-            f"You had begun this one: {folder}/{exercise.file} is as you "
-            f"left it (./learn.sh reset {exercise.id} begins again)."
+            f"You had begun this one: {folder}/{exercise.file} is as you left "
+            f"it.\nTo begin again: ./learn.sh reset {exercise.id}"
         )
     console.print(f"Your file:  {folder}/{exercise.file}")
     console.print(f"The task:   {folder}/task.md")
@@ -206,6 +209,12 @@ def check(exercise: Exercise, first_only: bool = True) -> bool:
         note.passed = time.strftime("%Y-%m-%d %H:%M")
     desk.keep(exercise, note)
     say(exercise, report)
+    if changed := desk.changed(exercise):
+        console.print(
+            f"  [yellow]{' and '.join(changed)} beside your file: missing or "
+            f"changed. The tests use ours; ./learn.sh start {exercise.id} "
+            "puts it right.[/]\n"
+        )
     return report.passed
 
 
@@ -242,12 +251,16 @@ def watch(options: argparse.Namespace) -> int:
     """Check one exercise again whenever its file changes."""
     exercise = one(options)
     path = desk.own_file(exercise)
-    seen = 0
+    seen, gone = 0, False
     while True:
         try:
-            now = path.stat().st_mtime_ns
-        except FileNotFoundError:  # an editor puts a new file in its place
-            now = seen
+            now, gone = path.stat().st_mtime_ns, False
+        except FileNotFoundError:  # some editors put a new file in its place
+            if gone:
+                console.print(f"[dim]{desk.shown(path)} is gone. Waiting ...")
+                while not path.exists():
+                    time.sleep(WATCH_SECONDS)
+            now, gone = seen, True
         if now != seen:
             seen = now
             console.rule(time.strftime("%H:%M:%S"))
@@ -334,6 +347,8 @@ def reset(options: argparse.Namespace) -> int:
 def make_report(options: argparse.Namespace) -> int:
     """Check all, sum up: as a table, JSON or JUnit XML."""
     found = []
+    if options.junit and not desk.from_caller(options.junit).parent.is_dir():
+        raise DeskError(f"there is no folder for {options.junit}")
     for exercise in some(options):
         path = desk.own_file(exercise)
         print(f"{exercise.id} ...", file=sys.stderr, flush=True)

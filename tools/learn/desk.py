@@ -114,6 +114,19 @@ def start(exercise: Exercise) -> bool:
     return True
 
 
+def changed(exercise: Exercise) -> list[str]:
+    """The files beside the student's that are no longer what they were."""
+    found = []
+    for name, text in exercise.companions().items():
+        try:
+            same = (place(exercise) / name).read_bytes() == text.encode()
+        except OSError:
+            same = False
+        if not same:
+            found.append(name)
+    return found
+
+
 def reset(exercise: Exercise) -> Path:
     """The starter again; the student's file is kept. Its new path."""
     own = own_file(exercise)

@@ -6,12 +6,14 @@ nothing of it is left behind.
 """
 
 import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import tokenize
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -86,17 +88,25 @@ def check_source(path: Path, name: str) -> str:
         text = path.read_bytes()
         if not text.strip():
             return f"{name} is empty"
-        compile(text, name, "exec")
+        compile(text.decode(encoding(text)), name, "exec")
     except (RecursionError, MemoryError):
         return f"{name} cannot be read: too much is nested in it"
     except SyntaxError as error:
         where = f"{name}, line {error.lineno}" if error.lineno else name
         code = f": {error.text.strip()}" if error.text else ""
         return f"{where}: {error.msg}{code}"
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        return f"{name}, line {line}: save the file as UTF-8"
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         return f"{name} cannot be read: {why}"
     return ""
+
+
+def encoding(text: bytes) -> str:
+    """What a source file says of its encoding, else UTF-8."""
+    return tokenize.detect_encoding(io.BytesIO(text).readline)[0]
 
 
 def examine(

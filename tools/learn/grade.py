@@ -20,8 +20,10 @@ import stat
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
+import unicodedata
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
@@ -37,7 +39,14 @@ from rich.table import Table
 from tools.learn import cage, desk, exercises
 from tools.learn.cage import MEGA, Limits, Plan
 from tools.learn.desk import DeskError
-from tools.learn.examine import LONGEST, Report, examine, marked, told
+from tools.learn.examine import (
+    LONGEST,
+    Outcome,
+    Report,
+    examine,
+    marked,
+    told,
+)
 from tools.learn.exercises import Exercise
 from tools.servers import ROOT
 
@@ -46,7 +55,8 @@ SOURCE_BYTES = 256 * 1024  # nobody writes more for one exercise
 LOOK_SECONDS = 0.25  # between two looks of the watcher
 TESTS_MEMORY = 1024 * MEGA  # bytes for the tests of a submission
 USERS = range(30_000, 60_000)  # numbers that systems give to nobody
-SHOWN_LINES, SHOWN_COLUMNS = 40, 500  # of a message, in a report
+SHOWN_LINES, SHOWN_COLUMNS = 40, 500  # of a message
+REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 # What no submission needs to see: others' files, and in /run the sockets
 # of services that would do something for us.
@@ -141,11 +151,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write(options.json, json_text(grading))
     if options.reports:
-        for student in students:
-            name = re.sub(r"[^\w.-]+", "_", student.name)
-            write(options.reports / f"{name}.md", report_text(
-                grading, student
-            ))
+        names = report_names([s.name for s in students])
+        for student, name in zip(students, names, strict=True):
+            write(options.reports / name, report_text(grading, student))
     if wrong:
         return 2
     failed = options.must_pass and not all(
@@ -756,7 +764,20 @@ def show(grading: Grading) -> None:
 def in_short(result: Result) -> str:
     """Why it did not pass, in a few words."""
     report = result.report
-    return report.trouble or f"{result.tests} of {report.total} tests"
+    if report.trouble:
+        return report.trouble
+    reason = ""
+    if not result.tests and alike(report.failures):
+        lines = report.failures[0].came.splitlines()
+        reason = f": {lines[0]}" if lines else ""
+    if len(reason) > REASON_COLUMNS:
+        reason = reason[: REASON_COLUMNS - 4].rstrip() + " ..."
+    return f"{result.tests} of {report.total} tests{reason}"
+
+
+def alike(failures: Sequence[Outcome]) -> bool:
+    """Do all say the same, whatever their clients did before?"""
+    return len({(o.expected, o.came) for o in failures}) == 1
 
 
 def totals(grading: Grading, student: Student) -> dict[str, int]:
@@ -835,16 +856,95 @@ def report_text(grading: Grading, student: Student) -> str:
         result = student.results[exercise.id]
         lines += ["", f"## {exercise.id} {exercise.title}: {result.state}"]
         if result.report.trouble:
-            lines += ["", f"    {result.report.trouble}"]
-        for outcome in result.report.outcomes:
-            mark = "✓" if outcome.passed else "✗"
-            lines += ["", f"- {mark} {outcome.title}"]
-            if not outcome.passed:
-                # In a code block: no Markdown of a submission works.
-                lines += ["", *(f"        {line}" for line in told(outcome))]
+            lines += ["", *in_code([result.report.trouble], 4)]
+        lines += outcome_lines(result.report)
         if not result.passed:
-            lines += ["", f"Read: docs/{exercise.read}"]
+            lines += ["", *wrapped(f"Read {page(exercise)}")]
     return "\n".join(lines) + "\n"
+
+
+def outcome_lines(report: Report) -> list[str]:
+    """The tests in Markdown; what all failures say is said once."""
+    failures = report.failures
+    once = len(failures) > 1 and alike(failures)
+    same_story = len({tuple(o.story) for o in failures}) == 1
+    lines = []
+    for outcome in report.outcomes:
+        mark = "✓" if outcome.passed else "✗"
+        lines += ["", *wrapped(f"- {mark} {outcome.title}", "  ")]
+        if outcome.passed:
+            continue
+        said = told(outcome)
+        if once:
+            said = [] if same_story else outcome.story
+        if said:
+            lines += ["", *in_code(said, 8)]
+    if once:
+        first = failures[0]
+        common = dataclasses.replace(
+            first, story=first.story if same_story else []
+        )
+        lines += ["", f"✗ The {len(failures)} that failed say the same:"]
+        lines += ["", *in_code(told(common), 4)]
+    return lines
+
+
+def in_code(said: Sequence[str], columns: int) -> list[str]:
+    """Lines of a code block: no Markdown of a submission works in it."""
+    lines = []
+    for line in "\n".join(said).splitlines():
+        words = line.lstrip()
+        before = " " * (columns + len(line) - len(words))
+        after = " " * 10 if re.match("(Expected|But): ", line) else "  "
+        lines += wrapped(before + words, before + after)
+    return lines
+
+
+def wrapped(line: str, after: str = "") -> list[str]:
+    """A line, or more if it is too long; after: put before the others."""
+    return textwrap.wrap(
+        line, REPORT_COLUMNS, subsequent_indent=after,
+        break_on_hyphens=False,
+    ) if len(line) > REPORT_COLUMNS else [line]
+
+
+def page(exercise: Exercise) -> str:
+    """The page that explains it: its name on the site, and its file."""
+    path = exercise.read.partition("#")[0]
+    text = (ROOT / "docs" / path).read_text("utf-8")
+    found = re.search("^title: (.+)$", text, re.MULTILINE)
+    name = found[1].strip("\"' ") if found else path
+    return f'the page "{name}" on the site, docs/{exercise.read}'
+
+
+def report_names(names: Sequence[str]) -> list[str]:
+    """A file for the report of each student, no two the same.
+
+    Nor the same where A and a are, or two spellings of an umlaut. Names
+    that need no change are given first.
+    """
+    plain = [re.sub(r"[^\w.-]+", "_", name) for name in names]
+    files = [""] * len(names)
+    taken: set[str] = set()
+    for number, name in enumerate(names):
+        key = alike_on_disk(name)
+        if plain[number] == name and key not in taken:
+            files[number] = f"{name}.md"
+            taken.add(key)
+    for number, name in enumerate(plain):
+        new, count = name, 1
+        while not files[number]:
+            if alike_on_disk(new) not in taken:
+                files[number] = f"{new}.md"
+                taken.add(alike_on_disk(new))
+            count += 1
+            new = f"{name}-{count}"
+    return files
+
+
+def alike_on_disk(name: str) -> str:
+    """The same for two names that some system takes for one."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def check_targets(options: argparse.Namespace) -> None:

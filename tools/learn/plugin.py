@@ -21,7 +21,8 @@ from tools.learn import student
 from tools.learn.student import Program, Serving, Wrong
 
 Start = Callable[..., Serving]
-STORIES = 3  # of so many clients at most, in a message
+STORIES = 3  # of so many clients, or one more, in a message
+TRACEBACK_SECONDS = 0.3  # for a server to say why it hung up
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,6 +105,7 @@ def pytest_runtest_makereport(
         }
         if call.excinfo is not None:
             line |= explain(call.excinfo.value)
+            line["came"] = on_terminals(item, str(line["came"]))
         with open(item.config.getoption("--outcomes"), "a") as file:
             file.write(json.dumps(line) + "\n")
     return report
@@ -138,10 +140,31 @@ def explain(error: BaseException) -> dict[str, object]:
     }
 
 
+def on_terminals(item: pytest.Item, came: str) -> str:
+    """What came, and the traceback that a server wrote meanwhile.
+
+    Nothing says so well what is wrong as the student's own error. It may
+    come a moment after the connection has been closed.
+    """
+    program = getattr(item, "funcargs", {}).get("program")
+    if not isinstance(program, Program):
+        return came
+    running = program.running
+
+    def said() -> list[str]:
+        texts = [serving.complaints() for serving in running]
+        return [text for text in texts if "Traceback (most" in text]
+
+    student.eventually(lambda: bool(said()), TRACEBACK_SECONDS)
+    errors = {student.last_error(text) for text in said()}
+    more = [e for e in sorted(errors) if e not in came]
+    return came + "".join(f". On its terminal: {error}" for error in more)
+
+
 def stories() -> list[str]:
     """What the last clients did, a line each."""
     shown = [v for v in student.visitors if v.story]
-    few = shown[-STORIES:]
+    few = shown if len(shown) <= STORIES + 1 else shown[-STORIES:]
     lines = [f"({len(shown) - len(few)} clients before)"]
     names = ["We"] if len(few) == 1 else [
         f"client {n}" for n in range(len(shown) - len(few) + 1, 1000)

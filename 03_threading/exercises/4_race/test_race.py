@@ -1,7 +1,9 @@
 """03.4: no ticket is given twice, however many ask at once."""
 
 import random
+import select
 import time
+from collections.abc import Sequence
 
 from tools.learn.plugin import Start
 from tools.learn.student import Serving, Visitor, Wrong, get, together
@@ -68,16 +70,54 @@ def test_still_in_the_database(start: Start) -> None:
     take_together(server, 1, number)
     if time.monotonic() - begun < number * 2 * WAY_SECONDS:
         raise Wrong(
-            f"that the database is asked for {number} tickets, and told "
-            f"of {number}",
-            "that takes longer: is there a look_up() and a store() for each?",
+            f"{number} look-ups in the database, and {number} stores",
+            f"{number} tickets came sooner than these can take: is there "
+            "one of each for every ticket?",
             [f"one client asked for {number} tickets"],
         )
 
 
 def test_waiting_overlaps(start: Start) -> None:
-    """Only who takes a ticket waits for others: the delays overlap."""
+    """The delays of the requests overlap, as before."""
     start("--delay", "1").expect_overlap(8, 1, TICKET)
+
+
+def answered(visitors: Sequence[Visitor]) -> list[Visitor]:
+    """Those to whom something has come; does not wait."""
+    sockets = [v.socket for v in visitors]
+    ready, _, _ = select.select(sockets, [], [], 0)
+    return [v for v in visitors if v.socket in ready]
+
+
+def test_only_tickets_wait(start: Start) -> None:
+    """Only who takes a ticket waits for others who do."""
+    server = start("--delay", "0")
+    many, pages = 100, 10
+    begun = time.monotonic()
+    asked = get(TICKET, close=True)
+    with together([server.visit(asked) for _ in range(many)]) as takers:
+        with together([server.visit() for _ in range(pages)]) as others:
+            for visitor in others:
+                visitor.send(get(close=True))
+            for visitor in others:
+                visitor.expect_page(seconds=20)
+        # By order, not by time: one after the other, the tickets take
+        # long. Who has to queue for a page comes after most of them.
+        # (Tickets that come too soon are the matter of another test.)
+        if (
+            len(answered(takers)) > many * 3 / 4
+            and time.monotonic() - begun > many * 3 / 4 * 2 * WAY_SECONDS
+        ):
+            raise Wrong(
+                "the pages before most of the tickets",
+                "the last page came when nearly all tickets were given: "
+                "do requests without ?ticket wait, too?",
+                [f"{many} clients asked for a ticket, then {pages} others "
+                 "for the page without one"],
+            )
+        for visitor in takers:
+            visitor.timeout = 20
+            expect_ticket(visitor)
 
 
 def test_silent_clients(server: Serving) -> None:
