@@ -221,6 +221,8 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
         folder, name = Path(module).parent.name, Path(module).stem
         if test.startswith("test_accessible_and_quiet"):
             return nodeid  # it takes minutes: each scheme on its own
+        if test.startswith("test_it_shows_what"):  # demonstrations wait
+            return nodeid
         if folder == "site":  # they share the built site
             return folder
         if folder == "tools":
