@@ -11,6 +11,7 @@ from tools.learn import exercises
 from tools.learn.examine import examine
 from tools.learn.exercises import Exercise
 from tools.learn.record import SEED, record, text_of
+from tools.learn.tables import tables
 from tools.servers import ROOT
 from tools.servers import by_name as server_by_name
 
@@ -47,6 +48,13 @@ def test_no_folder_is_overlooked() -> None:
 
 def test_another_solution_in_each_step() -> None:
     assert {e.step for e in TWICE} == set(range(1, 8))
+
+
+def test_tables_are_cut_from_the_recordings() -> None:
+    for path, text in tables().items():
+        assert path.read_text("utf-8") == text, (
+            "run python -m tools.learn.tables and read what it wrote"
+        )
 
 
 @each

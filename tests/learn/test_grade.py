@@ -28,8 +28,12 @@ SOLUTION = FIRST.solution.read_text()
 STARTER = FIRST.starter.read_text()
 ORDINARY = 23_456  # a user who is not root, for gradings by such a one
 
-root_only = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux")
+root_only = pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can give a submission a user"
+)
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux has what protects here"
+)
 
 
 class Class:
@@ -454,7 +458,7 @@ def test_hostile_submissions(
     kinds: list[dict[str, tuple[str | bytes, str]]],
 ) -> None:
     if protection in ("full", "user") and os.getuid():
-        pytest.skip("needs root")
+        pytest.skip("only root can give a submission a user of its own")
     monkeypatch.setenv("A_SECRET", "of the grader")
     wanted = hand_in_files(group)
     group.hand_in("honest too", SOLUTION)

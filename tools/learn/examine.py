@@ -118,7 +118,6 @@ def examine(
     seed: int | None = None,
     longest: float = LONGEST,
     place: Path | None = None,
-    junit: Path | None = None,
     mark: str = "",
     around: Sequence[str] = (),
 ) -> Report:
@@ -127,9 +126,8 @@ def examine(
     first_only: stop at the first test that fails; cage: words put before
     each command of the student's; seed: for tests that throw dice;
     longest: seconds for all tests; place: an empty folder for the copy,
-    made if not given; junit: where to write JUnit XML; mark: for the
-    environment of all that is started, made if not given; around: words
-    put before the command of the tests.
+    made if not given; mark: for the environment of all that is started,
+    made if not given; around: words put before the command of the tests.
     """
     report = Report(exercise.id)
     report.trouble = check_source(path, exercise.file)
@@ -154,7 +152,6 @@ def examine(
             str(exercise.tests),
         ]
         command += ["-x"] if first_only else []
-        command += [f"--junit-xml={junit}"] if junit else []
         mark = mark or uuid.uuid4().hex
         run_tests(report, command, outcomes, seed, longest, mark)
     return report

@@ -128,7 +128,7 @@ def explain(error: BaseException) -> dict[str, object]:
         }
     if isinstance(error, NoAnswer | AssertionError):
         return {"story": stories(), "expected": "", "came": str(error)}
-    if isinstance(error, psutil.Error | IndexError):
+    if isinstance(error, psutil.Error):
         return {
             "story": stories(), "expected": "a server that goes on serving",
             "came": "it ended",
@@ -165,11 +165,9 @@ def stories() -> list[str]:
     """What the last clients did, a line each."""
     shown = [v for v in student.visitors if v.story]
     few = shown if len(shown) <= STORIES + 1 else shown[-STORIES:]
-    lines = [f"({len(shown) - len(few)} clients before)"]
-    names = ["We"] if len(few) == 1 else [
-        f"client {n}" for n in range(len(shown) - len(few) + 1, 1000)
-    ]
-    lines = lines if len(few) < len(shown) else []
-    for name, visitor in zip(names, few, strict=False):
+    before = len(shown) - len(few)
+    lines = [f"({before} clients before)"] if before else []
+    for number, visitor in enumerate(few, before + 1):
+        name = f"client {number}" if len(few) > 1 else "We"
         lines.append(f"{name} " + ", ".join(visitor.story))
     return lines

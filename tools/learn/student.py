@@ -570,12 +570,15 @@ class Serving:
         """The process that runs the student's file. Raises psutil.Error."""
         process = psutil.Process(self.process.pid)
         while self.program.path.name not in " ".join(process.cmdline()[:3]):
-            process = process.children()[0]  # what the cage has started
+            started = process.children()  # a cage has started the next
+            if not started:
+                raise psutil.NoSuchProcess(process.pid)
+            process = started[0]
         return process
 
     def children(self) -> list[psutil.Process]:
         """The processes it has started, those of its children too."""
-        with contextlib.suppress(psutil.Error, IndexError):
+        with contextlib.suppress(psutil.Error):
             return self.own().children(recursive=True)
         return []
 

@@ -43,11 +43,20 @@ def table(name: str, found: Recording) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tables() -> dict[Path, str]:
+    """The four tables as the committed recordings make them."""
+    return {
+        path_of(name): table(
+            name, recording.load(recording.REFERENCE / f"{server}.json")
+        )
+        for name, server in RECORDED.items()
+    }
+
+
 def main() -> int:
     """Write the four tables."""
-    for name, server in RECORDED.items():
-        found = recording.load(recording.REFERENCE / f"{server}.json")
-        path_of(name).write_text(table(name, found), "utf-8")
+    for path, text in tables().items():
+        path.write_text(text, "utf-8")
     return 0
 
 
