@@ -20,7 +20,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tools.learn import cage, exercises, grade
-from tools.learn.examine import LONGEST, Outcome, Report
+from tools.learn.examine import LONGEST, MARK, Outcome, Report
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -592,6 +592,24 @@ def test_interrupted(group: Class) -> None:
         process.kill()
         process.communicate()
     assert not list((group.folder / "tmp").iterdir())
+
+
+def test_what_begins_during_an_interruption_is_ended(
+    tmp_path: Path,
+) -> None:
+    watched = grade.Watched("begins-late", 0, tmp_path, disk=False)
+    with grade.Watcher() as watcher:
+        watcher.stop()
+        with watcher.watching(watched):
+            process = subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(60)"],
+                env={**os.environ, MARK: watched.mark},
+            )
+            try:
+                assert process.wait(20) == -signal.SIGKILL
+            finally:
+                process.kill()
+                process.wait()
 
 
 def test_tampering_is_seen(

@@ -593,11 +593,17 @@ class Watcher:
         """Look again and again."""
         while not self.over.wait(LOOK_SECONDS):
             with self.changing:
-                now = [w for w in self.watched if not w.reason]
+                now = [
+                    w for w in self.watched if self.stopping or not w.reason
+                ]
             seen = processes() if now else []
             for one in now:
                 with contextlib.suppress(psutil.Error, OSError):
-                    one.check(seen)
+                    if self.stopping:
+                        one.reason = "the grading was interrupted"
+                        one.end(one.of_it(seen))
+                    else:
+                        one.check(seen)
 
     @contextlib.contextmanager
     def watching(self, one: Watched) -> Iterator[None]:
@@ -611,14 +617,8 @@ class Watcher:
                 self.watched.remove(one)
 
     def stop(self) -> None:
-        """End everything at once."""
+        """From now on end everything, also what begins at this moment."""
         self.stopping = True
-        with self.changing:
-            now = list(self.watched)
-        seen = processes()
-        for one in now:
-            one.reason = "the grading was interrupted"
-            one.end(one.of_it(seen))
 
 
 # Grading --------------------------------------------------------------------
