@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.rules import RULES
-from tools import conformance
 from tools.bench import preflight
-from tools.conformance import (
+from tools.data import conformance
+from tools.data.conformance import (
     EXPECTED,
     FAILED,
     OUTCOMES,
@@ -29,6 +28,7 @@ from tools.conformance import (
     Cell,
     Conformance,
 )
+from tools.rules import RULES
 from tools.servers import LESSONS, ROOT, SERVERS, Server
 
 # What leaves tests out, so that the run is not a whole one.

@@ -19,10 +19,10 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 )
 
 from tests import conformance
-from tests.client import transcript
 from tests.process import Running, running
-from tests.rules import RULES
-from tools.conformance import sides
+from tools.common.raw_client import transcript
+from tools.data.conformance import sides
+from tools.rules import RULES
 from tools.servers import LESSONS, NO, ROOT, SERVERS, YES, Server
 
 SERVERS_KEY = pytest.StashKey[tuple[Server, ...]]()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.rules import RULES
+from tools.rules import RULES
 from tools.servers import LESSONS
 
 
 def rule(name: str, steps: range | None = None) -> pytest.MarkDecorator:
-    """This test proves a rule of tests/rules.py, for servers of steps."""
+    """This test proves a rule of tools/rules.py, for servers of steps."""
     assert name in RULES, name
     return pytest.mark.rule(name, steps or range(1, 8))
 

@@ -15,7 +15,7 @@ from typing import IO
 
 import psutil
 
-from tests.client import GET_CLOSE, Client
+from tools.common.raw_client import GET_CLOSE, Client
 from tools.servers import ROOT, Server
 
 READY = re.compile(r"Serving on http://127\.0\.0\.1:(\d+)/ \(Ctrl-C to stop\)")

@@ -8,9 +8,15 @@ from email.utils import parsedate_to_datetime
 import pytest
 import requests
 
-from tests.client import GET, GET_CLOSE, Answer, Client, read_answers
 from tests.marks import rule
 from tests.process import Running, running
+from tools.common.raw_client import (
+    GET,
+    GET_CLOSE,
+    Answer,
+    Client,
+    read_answers,
+)
 from tools.servers import YES, Server
 
 # The whole page, so that none of the steps can change it unnoticed.

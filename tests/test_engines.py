@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.client import GET, GET_CLOSE, Client, NoAnswer
 from tests.marks import rule
 from tests.process import (
     Running,
@@ -24,6 +23,7 @@ from tests.process import (
 )
 from tests.seccomp import IO_URING_ENTER, IO_URING_REGISTER, IO_URING_SETUP
 from tests.test_running import assert_one_sentence, run
+from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
 from tools.servers import Server, by_name
 
 STEP = range(7, 8)

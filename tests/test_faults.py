@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.client import (
+from tests.marks import rule, slow
+from tests.process import Running, eventually, running, started
+from tools.common.raw_client import (
     GET,
     GET_CLOSE,
     HOST,
@@ -20,8 +22,6 @@ from tests.client import (
     read_answers,
     transcript,
 )
-from tests.marks import rule, slow
-from tests.process import Running, eventually, running, started
 from tools.servers import YES, Server
 
 HEAD = GET.replace(b"GET", b"HEAD")

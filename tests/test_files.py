@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import HOST, Answer, Client, NoAnswer
 from tests.conftest import Shared
 from tests.marks import rule, slow
 from tests.process import (
@@ -31,6 +30,7 @@ from tests.process import (
     why_no_uring,
 )
 from tests.test_running import assert_one_sentence, run
+from tools.common.raw_client import HOST, Answer, Client, NoAnswer
 from tools.servers import Server
 
 STEP = range(7, 8)

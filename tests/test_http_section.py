@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.client import GET, GET_CLOSE, read_answer
 from tests.test_faults import GOOD, PIECES
 from tests.test_refusing import WRONG, long_head, long_line, many_fields
+from tools.common.raw_client import GET, GET_CLOSE, read_answer
 from tools.servers import SERVERS
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.client import GET, GET_CLOSE, Client, NoAnswer
 from tests.marks import lesson
 from tests.process import Running, eventually, running, started
+from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
 from tools.servers import Server
 
 WORKERS = 4  # threads where there is a pool

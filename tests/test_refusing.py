@@ -6,9 +6,9 @@ the rule in question can be the reason for the refusal.
 
 import pytest
 
-from tests.client import GET, HOST, NoAnswer, read_answers
 from tests.marks import rule
 from tests.process import Running, eventually, running
+from tools.common.raw_client import GET, HOST, NoAnswer, read_answers
 from tools.servers import Server
 
 LINE = b"GET / HTTP/1.1\r\n"

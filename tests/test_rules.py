@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import RULES
+from tools.rules import RULES
 from tools.servers import LESSONS, SERVERS, Server
 
 SOURCES = "\n".join(

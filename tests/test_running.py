@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from tests.client import GET, GET_CLOSE, Client, NoAnswer
 from tests.marks import rule, slow
 from tests.process import (
     Running,
@@ -17,6 +16,7 @@ from tests.process import (
     running,
     started,
 )
+from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
 from tools.servers import Server
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]

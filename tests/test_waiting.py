@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.client import GET, GET_CLOSE, Client
 from tests.marks import rule, slow
 from tests.process import Running, eventually, running
+from tools.common.raw_client import GET, GET_CLOSE, Client
 from tools.servers import YES, Server
 
 HEAD_SECONDS = 10.0

@@ -33,7 +33,7 @@ class Server:
     POOL for each key of LESSONS, in the order of LESSONS; workers: True
     if it takes ``--workers``; options: what its command line needs to be
     this variant; exempt: names of rules of the contract
-    (``tests/rules.py``) that do not hold for it, each with the reason.
+    (``tools/rules.py``) that do not hold for it, each with the reason.
     """
 
     name: str

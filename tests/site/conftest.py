@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.site import sample
 from tests.site.browsing import CHROMIUM
-from tools.results import REFERENCE, Results
+from tools.data.results import REFERENCE, Results
 from tools.servers import ROOT
 
 Render = Callable[[str], str]

@@ -7,8 +7,8 @@ way in which a server waits.
 from dataclasses import replace
 from pathlib import Path
 
-from tools.recording import NOBODY, TIMER, Client, Lane, Recording, Span
-from tools.results import Machine
+from tools.data.recording import NOBODY, TIMER, Client, Lane, Recording, Span
+from tools.data.results import Machine
 
 COUNT = 20
 DELAY = 100_000  # µs

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tools.results import SUITES, Machine, Point, Results, Run
+from tools.data.results import SUITES, Machine, Point, Results, Run
 from tools.servers import SERVERS
 
 LATENCY = ("min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98",

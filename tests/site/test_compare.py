@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.site.conftest import Render
-from tools.results import REFERENCE, STEPS, Results, load
+from tools.data.results import REFERENCE, STEPS, Results, load
 from tools.servers import ROOT, SERVERS
 from tools.site import charts, compare, data, figures
 from tools.site.classic import CLASSICS, Classic

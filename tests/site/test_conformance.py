@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules import RULES
 from tests.site.conftest import Render
-from tools import conformance as recording
-from tools.conformance import Cell, Conformance, place, sides
-from tools.results import Machine
+from tools.data import conformance as recording
+from tools.data.conformance import Cell, Conformance, place, sides
+from tools.data.results import Machine
+from tools.rules import RULES
 from tools.servers import LESSONS, NO, SERVERS
 from tools.site import conformance
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.site.conftest import Render
-from tools.results import Machine, Point, Results, Run
+from tools.data.results import Machine, Point, Results, Run
 from tools.site import experiments
 from tools.site.errors import SiteError
 

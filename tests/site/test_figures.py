@@ -8,7 +8,7 @@ import pytest
 
 from tests.site.conftest import Render
 from tests.site.sample import run
-from tools.results import Results
+from tools.data.results import Results
 from tools.site import data, fences, figures, svg
 from tools.site.errors import SiteError
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from tests.site.browsing import needs_browser, open_page, visit
 from tests.site.conftest import Render
-from tools.results import Machine, Point, Results, Run
+from tools.data.results import Machine, Point, Results, Run
 from tools.servers import by_name
 from tools.site import experiments, hold
 from tools.site.errors import SiteError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.site.conftest import Render
-from tools.results import Machine, Point, Results, Run
+from tools.data.results import Machine, Point, Results, Run
 from tools.site import experiments, labs_frames
 
 CHART = """\

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.site.conftest import Render
-from tools.results import Machine, Point, Results, Run
+from tools.data.results import Machine, Point, Results, Run
 from tools.site import experiments, labs_gil
 from tools.site.errors import SiteError
 from tools.site.figures import FIGURES

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, FileChooser, Page, expect
 
 from tests.site import sample
 from tests.site.browsing import Scheme, needs_browser, open_page
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import ROOT, SERVERS
 
 pytestmark = needs_browser

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from tools.results import Results
+from tools.data.results import Results
 from tools.site import picture
 
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.site.browsing import needs_browser, open_page, visit
 from tests.site.conftest import Render
-from tools.results import Results
+from tools.data.results import Results
 from tools.servers import ROOT
 from tools.site import quiz
 from tools.site.errors import SiteError

@@ -11,8 +11,8 @@ import pytest
 
 from tests.site import race_sample
 from tests.site.conftest import Render
-from tools import recording
-from tools.recording import Client, Lane, Recording, Span
+from tools.data import recording
+from tools.data.recording import Client, Lane, Recording, Span
 from tools.servers import SERVERS, Server, by_name
 from tools.site import race, race_charts, race_data, race_lines, race_stage
 from tools.site import source as pieces

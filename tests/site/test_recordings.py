@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tools import recording
-from tools.recording import CLIENTS, KINDS, NOBODY, Recording
+from tools.data import recording
+from tools.data.recording import CLIENTS, KINDS, NOBODY, Recording
 from tools.servers import SERVERS, by_name
 
 NAMES = [server.name for server in SERVERS]

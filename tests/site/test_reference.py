@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.site.conftest import Render
-from tools.results import Results
+from tools.data.results import Results
 from tools.servers import ROOT
 from tools.site import ab_lines
 from tools.site.errors import SiteError

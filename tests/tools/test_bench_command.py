@@ -15,10 +15,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from tools import results
 from tools.bench import __main__ as command
 from tools.bench import preflight
 from tools.bench.keep import make_reference
+from tools.data import results
 from tools.servers import ROOT, SERVERS
 
 Smoke = tuple[subprocess.CompletedProcess[str], Path]
@@ -28,7 +28,7 @@ BENCH = (sys.executable, "-m", "tools.bench")
 DEMO = """\
 import signal
 
-from tools.results import Point, Run
+from tools.data.results import Point, Run
 
 ABOUT = "a demonstration (no time at all)"
 

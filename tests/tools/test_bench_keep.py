@@ -7,7 +7,7 @@ import pytest
 
 from tools.bench import keep
 from tools.bench.wrk import Report
-from tools.results import Machine, Point, Results, Run
+from tools.data.results import Machine, Point, Results, Run
 from tools.servers import ROOT
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

@@ -20,7 +20,7 @@ from tools.bench import plan, server, table
 from tools.bench import run as bench_run
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
-from tools.results import LATENCIES, Machine, Point, Results, Run, load
+from tools.data.results import LATENCIES, Machine, Point, Results, Run, load
 from tools.servers import ROOT, Server, by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

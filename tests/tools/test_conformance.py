@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from tests.conformance import command
-from tools import conformance
-from tools.conformance import Cell
-from tools.results import ResultsError
+from tools.common.files import DataError
+from tools.data import conformance
+from tools.data.conformance import Cell
 from tools.servers import ROOT
 
 CONFTEST = """
@@ -27,7 +27,7 @@ import tests.conformance
 import tests.conftest
 import tools.servers
 from tests.conftest import *
-from tests.rules import Rule
+from tools.rules import Rule
 from tools.servers import Server
 
 ONE = Server(
@@ -42,8 +42,8 @@ for module in (tests.conftest, tests.conformance):
     module.RULES = {
         name: Rule("", "", "") for name in ("polite", "strict")
     }
-import tools.conformance
-tools.conformance.LESSONS = tests.conftest.LESSONS
+import tools.data.conformance
+tools.data.conformance.LESSONS = tests.conftest.LESSONS
 """
 TESTS = """
 import pytest
@@ -334,12 +334,12 @@ def test_a_file_can_be_read_again(folder: Path) -> None:
     data: dict[str, Any] = json.loads(text)
     data["schema"] = 0
     (folder / "seen.json").write_text(json.dumps(data))
-    with pytest.raises(ResultsError, match="schema 0, this version reads"):
+    with pytest.raises(DataError, match="schema 0, this version reads"):
         seen(folder)
     for broken in ("", "[]", '{"schema": 1, "rules": 3}'):
         (folder / "seen.json").write_text(broken)
-        with pytest.raises(ResultsError, match="not a recorded test run"):
+        with pytest.raises(DataError, match="not a recorded test run"):
             seen(folder)
     (folder / "seen.json").unlink()
-    with pytest.raises(ResultsError, match="cannot be read: No such file"):
+    with pytest.raises(DataError, match="cannot be read: No such file"):
         seen(folder)

@@ -1,4 +1,4 @@
-"""tools.exchange: no byte is lost on the way to the disk and back."""
+"""tools.data.exchange: no byte is lost on the way to the disk and back."""
 
 import dataclasses
 import json
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import exchange
-from tools.exchange import Exchange
-from tools.results import ResultsError
+from tools.common.files import DataError
+from tools.data import exchange
+from tools.data.exchange import Exchange
 
 EVERY = bytes(range(256))
 MADE = Exchange(
@@ -53,7 +53,7 @@ def test_what_is_no_exchange_is_one_sentence(
 ) -> None:
     file = tmp_path / "x.json"
     file.write_text(text)
-    with pytest.raises(ResultsError, match=why):
+    with pytest.raises(DataError, match=why):
         exchange.load(file)
-    with pytest.raises(ResultsError, match="cannot be read"):
+    with pytest.raises(DataError, match="cannot be read"):
         exchange.load(tmp_path / "none.json")

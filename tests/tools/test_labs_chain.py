@@ -16,7 +16,7 @@ from tools.bench import labs_chain as x
 from tools.bench.ab import Load
 from tools.bench.peers import number, start
 from tools.bench.server import ServerError
-from tools.results import Machine, Results, Run, load
+from tools.data.results import Machine, Results, Run, load
 from tools.servers import ROOT
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

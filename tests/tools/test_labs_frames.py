@@ -16,7 +16,7 @@ from tools.bench import interpreters
 from tools.bench import labs_frames as x
 from tools.bench.peers import start
 from tools.bench.x_threads import Interpreter, InterpreterError, identify
-from tools.results import MORE_SUITES, Machine, Point, Results, Run, load
+from tools.data.results import MORE_SUITES, Machine, Point, Results, Run, load
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)
 OLD = Interpreter("/a/python", "3.8", "3.8.18", False)

@@ -12,7 +12,7 @@ from rich.console import Console
 from tools.bench import interpreters, preflight
 from tools.bench import labs_gil as x
 from tools.bench.x_threads import Interpreter, identify
-from tools.results import Machine, Results, Run, load
+from tools.data.results import Machine, Results, Run, load
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)
 THIS = identify(sys.executable)

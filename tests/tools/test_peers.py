@@ -25,8 +25,8 @@ from tools.bench.ab import Load
 from tools.bench.cost import Meter
 from tools.bench.peers import app, page, start
 from tools.bench.server import ServerError
+from tools.data.results import MORE_SUITES, Machine, Point, Results, Run, load
 from tools.peers import PEERS, Peer, by_name, select
-from tools.results import MORE_SUITES, Machine, Point, Results, Run, load
 from tools.servers import ROOT, SERVERS
 from tools.servers import by_name as server_by_name
 

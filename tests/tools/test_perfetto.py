@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench import perfetto
-from tools.recording import NOBODY, Client, Lane, Recording, Span
-from tools.results import Machine
+from tools.data.recording import NOBODY, Client, Lane, Recording, Span
+from tools.data.results import Machine
 
 MADE = Recording(
     server="07",

@@ -19,14 +19,14 @@ import pytest
 from rich.console import Console
 
 from tests.tools.test_perfetto import MADE
-from tools import recording
 from tools.bench import __main__ as command
 from tools.bench import burst, preflight, x_record
 from tools.bench.server import ServerError
 from tools.bench.strace import StraceError
 from tools.bench.timeline import TimelineError
-from tools.recording import CLIENTS, Recording
-from tools.results import Machine, Results
+from tools.data import recording
+from tools.data.recording import CLIENTS, Recording
+from tools.data.results import Machine, Results
 from tools.servers import ROOT, SERVERS, Server, by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

@@ -18,7 +18,7 @@ from tools.bench.timeline import (
     build,
     simplify,
 )
-from tools.recording import NOBODY, Span, most_at_once
+from tools.data.recording import NOBODY, Span, most_at_once
 
 START = 1_700_000_000_000_000
 DELAY = 0.001  # seconds; long enough for times that one can read

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from tools.bench import hold_limits, holder, preflight, x_hold
 from tools.bench.server import start
-from tools.results import Machine, Point, Results, Run, load
+from tools.data.results import Machine, Point, Results, Run, load
 from tools.servers import ROOT, by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

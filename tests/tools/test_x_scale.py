@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from tools.bench import x_scale
-from tools.results import Machine, Point, Results, Run, load
+from tools.data.results import Machine, Point, Results, Run, load
 from tools.servers import by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

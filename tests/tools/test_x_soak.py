@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tools.bench import soak, x_soak
 from tools.bench.server import start
-from tools.results import Machine, Results, load
+from tools.data.results import Machine, Results, load
 from tools.servers import Server, by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

@@ -16,7 +16,7 @@ from rich.console import Console
 from tools.bench import wrk
 from tools.bench import x_static as x
 from tools.bench.server import ServerError
-from tools.results import Machine, Results, Run, load
+from tools.data.results import Machine, Results, Run, load
 from tools.servers import ROOT
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

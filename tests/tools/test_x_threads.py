@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tools.bench import x_threads as x
 from tools.bench.ab import Load
-from tools.results import Machine, Point, Results, Run, load
+from tools.data.results import Machine, Point, Results, Run, load
 from tools.servers import by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tools import exchange
 from tools.bench import x_wire
 from tools.bench.server import ServerError, start
-from tools.results import Machine, Results
+from tools.data import exchange
+from tools.data.results import Machine, Results
 from tools.servers import by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)

@@ -30,7 +30,7 @@ from tools.bench.keep import make_reference, whole
 from tools.bench.peers import start
 from tools.bench.run import Bench
 from tools.bench.server import ServerError
-from tools.results import DATA, OWN, REFERENCE, Results
+from tools.data.results import DATA, OWN, REFERENCE, Results
 from tools.servers import ROOT, SERVERS, Server, by_name, select
 
 FULL_REPEATS = 3

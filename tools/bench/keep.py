@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.bench import ab, wrk
 from tools.bench.cost import Cost
 from tools.bench.server import scrub
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 
 # A run and its point -----------------------------------------------------
 

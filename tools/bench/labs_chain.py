@@ -45,8 +45,8 @@ from tools.bench.peers import start
 from tools.bench.peers.number import FIRST, HEAD, after, following
 from tools.bench.run import PROGRAMS, SHOWN, run_load
 from tools.bench.server import ServerError
+from tools.data.results import Point, Results, Run
 from tools.peers import PYTHON, Peer
-from tools.results import Point, Results, Run
 
 ABOUT = (
     "chain: coroutines.py, asyncio, gevent, eventlet, tornado and node "

@@ -37,7 +37,7 @@ from tools.bench.keep import add, keep_raw, whole
 from tools.bench.peers import start
 from tools.bench.server import scrub
 from tools.bench.x_threads import Interpreter, InterpreterError, identify
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import ROOT
 
 ABOUT = (

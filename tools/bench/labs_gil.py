@@ -31,7 +31,7 @@ from tools.bench import interpreters, preflight
 from tools.bench.keep import add, keep_raw, number
 from tools.bench.server import scrub
 from tools.bench.x_threads import Interpreter, InterpreterError
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import ROOT
 
 ABOUT = (

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tools.recording import NOBODY, Client, Recording
+from tools.data.recording import NOBODY, Client, Recording
 
 ENDING = ".trace.json"  # behind the name of the server
 CLIENTS_PID = 1

@@ -14,7 +14,7 @@ import psutil
 from rich.console import Console
 
 from tools.bench import ab
-from tools.results import Machine
+from tools.data.results import Machine
 from tools.servers import ROOT
 
 INSTALL_SECONDS = 300  # for the package manager

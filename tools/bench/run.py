@@ -18,8 +18,8 @@ from tools.bench.cost import SAMPLE_SECONDS, Meter
 from tools.bench.keep import add, keep_raw, take_cost, take_report
 from tools.bench.peers import start as peers
 from tools.bench.server import Running, ServerError, start
+from tools.data.results import Point, Results, Run
 from tools.peers import Peer
-from tools.results import Point, Results, Run
 from tools.servers import ROOT, Server
 
 GRACE_SECONDS = 4.0  # for ab to end by itself after its -t

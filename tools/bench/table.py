@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tools.bench.run import trouble
-from tools.results import MORE_SUITES, SUITES, Point, Results
+from tools.data.results import MORE_SUITES, SUITES, Point, Results
 from tools.servers import ROOT, SERVERS
 
 MEGABYTE = 1_000_000

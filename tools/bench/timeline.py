@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from tools.bench.burst import Moments
 from tools.bench.calls import Call
-from tools.recording import NOBODY, TIMER, Client, Lane, Span
+from tools.data.recording import NOBODY, TIMER, Client, Lane, Span
 
 MOST_COUNTS = 150  # points of the counter of system calls
 NEARLY = 0.5  # of the delay: a wait that long may be a request's

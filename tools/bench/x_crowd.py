@@ -40,7 +40,7 @@ from tools.bench.keep import (
 from tools.bench.run import GRACE_SECONDS, PROGRAMS, SHOWN, run_load, summary
 from tools.bench.server import Process, ServerError, start
 from tools.bench.x_hold import words
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import by_name
 
 ABOUT = "1,000 and 4,000 clients against one worker of 07 (about 4 minutes)"

@@ -26,7 +26,7 @@ from tools.bench.keep import add, number
 from tools.bench.run import summary
 from tools.bench.server import ServerError, start
 from tools.bench.x_crowd import ab_like, measure, with_wrk
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import ROOT, Server, by_name
 
 ABOUT = "what each idea of 07 is worth: taken away one at a time (9 minutes)"

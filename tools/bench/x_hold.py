@@ -45,7 +45,7 @@ from tools.bench.holder import (
 )
 from tools.bench.keep import formatted, keep_raw, number, take_cost
 from tools.bench.server import Process, ServerError, start
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import ROOT, SERVERS, Server, by_name, select
 
 ABOUT = (

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from tools.bench import keep, table
 from tools.bench.server import ServerError
-from tools.results import DATA, Results
+from tools.data.results import DATA, Results
 
 HERE = Path(__file__).parent  # the folder of labs_NAME.py
 PLACE = "labs-NAME"  # in docs/data, of each lab

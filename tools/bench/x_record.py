@@ -24,13 +24,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tools import recording
 from tools.bench import burst, calls, perfetto, preflight, timeline
 from tools.bench.server import Process, ServerError, start
 from tools.bench.strace import DETACH_SECONDS, StraceError, wait_attached
 from tools.bench.table import typed
-from tools.recording import CLIENTS, MOST_BYTES, Lane, Recording
-from tools.results import Results
+from tools.data import recording
+from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
+from tools.data.results import Results
 from tools.servers import NO, POOL, ROOT, SERVERS, Server, select
 
 ABOUT = "20 clients at once: what each thread of a server does (a minute)"

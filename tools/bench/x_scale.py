@@ -31,7 +31,7 @@ from tools.bench.keep import add, number
 from tools.bench.run import summary
 from tools.bench.server import ServerError, start
 from tools.bench.x_crowd import ab_like, measure, middle
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import Server, by_name
 
 ABOUT = "1 ms of computing a request: 07 on 1, 2 ... cores, and 03 (3 minutes)"

@@ -22,7 +22,7 @@ from tools.bench.cost import Meter
 from tools.bench.keep import add, keep_raw, number, take_cost
 from tools.bench.server import STOP_SECONDS, Process, ServerError, start
 from tools.bench.x_hold import add_server
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import NO, YES, Server
 
 ABOUT = "mixed load with resets, slow readers and killed workers (15 minutes)"

@@ -38,7 +38,7 @@ from tools.bench.keep import (
     take_report,
 )
 from tools.bench.run import run_load, summary
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import ROOT, by_name
 
 ABOUT = "a static page of 6.7 kB, as PyParallel was measured (5 minutes)"

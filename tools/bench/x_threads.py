@@ -35,7 +35,7 @@ from tools.bench.keep import (
     whole,
 )
 from tools.bench.run import PROGRAMS, SHOWN, fault, run_load, summary
-from tools.results import Point, Results, Run
+from tools.data.results import Point, Results, Run
 from tools.servers import Server, by_name
 
 ABOUT = (

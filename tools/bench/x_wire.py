@@ -13,11 +13,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from tools import exchange
 from tools.bench.server import Process, ServerError, start
 from tools.bench.table import typed
-from tools.exchange import Exchange
-from tools.results import Results
+from tools.data import exchange
+from tools.data.exchange import Exchange
+from tools.data.results import Results
 from tools.servers import by_name
 
 ABOUT = "requests and answers byte for byte, for the site (5 seconds)"

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.client import NoAnswer
+from tools.common.raw_client import NoAnswer
 from tools.learn import student
 from tools.learn.student import Program, Serving, Wrong
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import psutil
 
-from tests.client import Answer, Client, NoAnswer
+from tools.common.raw_client import Answer, Client, NoAnswer
 
 READY = re.compile(r"Serving on http://127\.0\.0\.1:(\d+)/ \(Ctrl-C to stop\)")
 START_SECONDS = 5.0  # for the ready line

@@ -8,8 +8,8 @@ and read what it wrote.
 import sys
 from pathlib import Path
 
-from tools import recording
-from tools.recording import Recording
+from tools.data import recording
+from tools.data.recording import Recording
 from tools.servers import ROOT
 
 FOLDER = ROOT / "04_selectors" / "exercises" / "2_bottleneck"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from tools.results import Point
+from tools.data.results import Point
 from tools.servers import Server
 from tools.site import svg
 from tools.site.figures import DASH, figure, required, spread, value

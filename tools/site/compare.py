@@ -11,7 +11,7 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from tools.results import LATENCIES, NUMBERS, SCHEMA, STEPS, Results
+from tools.data.results import LATENCIES, NUMBERS, SCHEMA, STEPS, Results
 from tools.servers import NO, SERVERS, YES, Server
 from tools.site import charts, data, options
 from tools.site.fence import fence, uid

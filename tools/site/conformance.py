@@ -10,9 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tests.rules import RULES, Rule
-from tools import conformance as recording
-from tools.conformance import (
+from tools.common.files import DataError
+from tools.data import conformance as recording
+from tools.data.conformance import (
     AGAIN,
     EXPECTED,
     FAILED,
@@ -23,14 +23,14 @@ from tools.conformance import (
     place,
     sides,
 )
-from tools.results import ResultsError
+from tools.rules import RULES, Rule
 from tools.servers import LESSONS, SERVERS, YES, Server
 from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence import fence, uid
 from tools.site.tables import table
 
-SECTIONS = {  # name in a fence -> part of tests/rules.py
+SECTIONS = {  # name in a fence -> part of tools/rules.py
     "running": "Running",
     "answering": "Answering",
     "refusing": "Refusing",
@@ -75,7 +75,7 @@ def recorded() -> Conformance:
         ) from error
     try:
         run = _read(file, stamp)
-    except ResultsError as error:
+    except DataError as error:
         raise SiteError(str(error)) from error
     for lack in recording.lacks(run, RULES, SERVERS):
         raise SiteError(f"{file.name} has {lack}: {AGAIN}")

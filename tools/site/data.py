@@ -8,8 +8,9 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from tools import results
-from tools.results import Point, Results, ResultsError
+from tools.common.files import DataError
+from tools.data import results
+from tools.data.results import Point, Results
 from tools.site.errors import SiteError
 
 
@@ -73,7 +74,7 @@ def load(folder: Path) -> Results:
         raise SiteError(
             f"{folder / 'results.json'} cannot be read: {error.strerror}"
         ) from error
-    except ResultsError as error:
+    except DataError as error:
         raise SiteError(str(error)) from error
 
 

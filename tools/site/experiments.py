@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
+from tools.data.results import DATA, Point, Results
 from tools.peers import PEERS
-from tools.results import DATA, Point, Results
 from tools.servers import SERVERS
 from tools.site import data
 from tools.site.errors import SiteError

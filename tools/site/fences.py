@@ -12,7 +12,7 @@ from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
     InlineHiliteException,
 )
 
-from tools.results import SUITES, Point
+from tools.data.results import SUITES, Point
 from tools.site import (
     charts,
     conformance,

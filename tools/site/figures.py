@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
-from tools.results import Machine, Point, Results
+from tools.data.results import Machine, Point, Results
 from tools.site import data, race_data
 from tools.site.errors import SiteError
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tools.results import Point, Run
+from tools.data.results import Point, Run
 from tools.servers import Server
 from tools.site import experiments, options, svg
 from tools.site.charts import SHAPES

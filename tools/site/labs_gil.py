@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tools.results import Point
+from tools.data.results import Point
 from tools.site import charts, experiments, options, svg
 from tools.site.errors import SiteError
 from tools.site.fence import fence, uid

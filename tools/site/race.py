@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tools.recording import Recording
+from tools.data.recording import Recording
 from tools.servers import ROOT, Server
 from tools.site import (
     options,

@@ -6,7 +6,7 @@ a race. What a bar is shows in its shape as well as in its colour.
 
 from collections.abc import Iterable
 
-from tools.recording import Lane, Recording
+from tools.data.recording import Lane, Recording
 from tools.site import svg
 
 AXIS = 22  # px below the rows

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from tools import recording
-from tools.recording import Recording
-from tools.results import ResultsError
+from tools.common.files import DataError
+from tools.data import recording
+from tools.data.recording import Recording
 from tools.site import options
 from tools.site.errors import SiteError
 
@@ -75,7 +75,7 @@ def load(file: Path, name: str) -> Recording:
         raise SiteError(
             f"{file.name} cannot be read: {error.strerror}"
         ) from error
-    except ResultsError as error:
+    except DataError as error:
         raise SiteError(str(error)) from error
     if found.server != name:
         raise SiteError(f"{file.name} holds a recording of {found.server}")

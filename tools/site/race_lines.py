@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 
-from tools.recording import NOBODY, Lane, Recording, Span
+from tools.data.recording import NOBODY, Lane, Recording, Span
 from tools.site import options, source
 from tools.site.errors import SiteError
 

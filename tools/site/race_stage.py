@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from html import escape
 
-from tools.recording import TIMER, Client, Recording
+from tools.data.recording import TIMER, Client, Recording
 from tools.site import race_lines
 
 FEW = 10  # so many rings are drawn larger

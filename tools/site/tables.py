@@ -3,7 +3,7 @@
 import json
 from html import escape
 
-from tools.results import Point, Results
+from tools.data.results import Point, Results
 from tools.servers import LESSONS, Server
 from tools.site.errors import SiteError
 from tools.site.figures import (

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tools import exchange
-from tools.exchange import CODING, Exchange
-from tools.results import ResultsError
+from tools.common.files import DataError
+from tools.data import exchange
+from tools.data.exchange import CODING, Exchange
 from tools.servers import by_name
 from tools.site import options
 from tools.site.errors import SiteError
@@ -201,7 +201,7 @@ def _load(name: str) -> Exchange:
         )
     try:
         return exchange.load(exchange.REFERENCE / f"{name}.json")
-    except ResultsError as error:
+    except DataError as error:
         raise SiteError(str(error)) from error
 
 

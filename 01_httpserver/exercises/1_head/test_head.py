@@ -2,7 +2,7 @@
 
 import random
 
-from tests.client import Answer
+from tools.common.raw_client import Answer
 from tools.learn.student import Serving, Wrong, get
 
 

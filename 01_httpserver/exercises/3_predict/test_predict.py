@@ -5,7 +5,7 @@ The measured figures are never shown: a miss is explained instead.
 
 from typing import Any
 
-from tools import results
+from tools.data import results
 from tools.learn.student import Wrong
 
 NEAR = 1.3  # as many times too much or too little is near enough

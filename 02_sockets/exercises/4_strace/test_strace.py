@@ -3,7 +3,7 @@
 import random
 import select
 
-from tests.client import NoAnswer, read_answers
+from tools.common.raw_client import NoAnswer, read_answers
 from tools.learn.plugin import Start
 from tools.learn.student import Serving, Visitor, Wrong, eventually, get
 

@@ -5,7 +5,7 @@ import re
 import select
 import time
 
-from tests.client import Answer
+from tools.common.raw_client import Answer
 from tools.learn.plugin import Start
 from tools.learn.student import (
     ANSWER_SECONDS,

@@ -3,7 +3,7 @@
 import random
 import socket
 
-from tests.client import NoAnswer
+from tools.common.raw_client import NoAnswer
 from tools.learn.plugin import Start
 from tools.learn.student import Wrong, eventually, get
 

@@ -4,7 +4,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 
-from tests.client import Client
+from tools.common.raw_client import Client
 from tools.learn.student import (
     Program,
     Serving,

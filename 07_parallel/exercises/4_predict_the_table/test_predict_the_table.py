@@ -4,8 +4,8 @@ import json
 import statistics
 from typing import Any
 
+from tools.data.results import REFERENCE
 from tools.learn.student import Wrong
-from tools.results import REFERENCE
 from tools.servers import NO, POOL, SERVERS, YES, Server
 
 Values = dict[str, Any]

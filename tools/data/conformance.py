@@ -6,13 +6,13 @@ contract and of each cell of the table of lessons did on each server.
 """
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.results import DATA, Machine, read_json, reading
+from tools.common.files import read_json, reading, save
+from tools.data.results import DATA, Machine
 from tools.servers import LESSONS, NO, POOL, YES, Server, by_name
 
 SCHEMA = 1
@@ -84,9 +84,7 @@ class Conformance:
 
     def save(self, file: Path) -> None:
         """Write the file; a crash leaves the old one whole."""
-        fresh = file.with_name(f"{file.name}.new")
-        fresh.write_text(to_json(self), encoding="utf-8")
-        os.replace(fresh, file)
+        save(file, to_json(self))
 
 
 def place(server: str, side: str = "") -> str:
@@ -169,7 +167,7 @@ def _text(value: Any) -> str:
 
 
 def load(file: Path) -> Conformance:
-    """Read a recorded run. Raises ResultsError if it is unusable."""
+    """Read a recorded run. Raises DataError if it is unusable."""
     with reading(file, "a recorded test run"):
         data = read_json(file, SCHEMA, AGAIN)
         data["machine"] = Machine(**data["machine"])

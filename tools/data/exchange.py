@@ -6,12 +6,11 @@ and every byte the server answered until it closed. One file each,
 a byte, Latin-1) cut after each LF, so that a change can be read.
 """
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.results import DATA, read_json, reading
+from tools.common.files import read_json, reading, save_json
+from tools.data.results import DATA
 
 SCHEMA = 1
 REFERENCE = DATA / "wire"
@@ -41,12 +40,7 @@ class Exchange:
         data = asdict(self)
         data["sent"] = _lines(self.sent)
         data["received"] = _lines(self.received)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{self.name}.json"
-        fresh = file.with_name(f"{file.name}.new")
-        fresh.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        os.replace(fresh, file)
-        return file
+        return save_json(folder / f"{self.name}.json", data)
 
 
 def _lines(data: bytes) -> list[str]:
@@ -61,7 +55,7 @@ def _cut(data: bytes) -> list[bytes]:
 
 
 def load(file: Path) -> Exchange:
-    """Read an exchange. Raises ResultsError if it is unusable."""
+    """Read an exchange. Raises DataError if it is unusable."""
     with reading(file, "an exchange"):
         data = read_json(file, SCHEMA, "capture again with ./bench.sh wire")
         for side in ("sent", "received"):

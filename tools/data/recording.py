@@ -9,14 +9,14 @@ each is ``NAME.trace.json``, the same for trace viewers such as Perfetto.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools import results
-from tools.results import Machine, read_json, reading
+from tools.common.files import read_json, reading, save
+from tools.data import results
+from tools.data.results import Machine
 
 SCHEMA = 1
 REFERENCE = results.DATA / "recordings"
@@ -132,12 +132,7 @@ class Recording:
 
     def save(self, folder: Path) -> Path:
         """Write NAME.json; a crash leaves the old file whole."""
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{self.server}.json"
-        fresh = file.with_name(f"{file.name}.new")
-        fresh.write_text(to_json(self), encoding="utf-8")
-        os.replace(fresh, file)
-        return file
+        return save(folder / f"{self.server}.json", to_json(self))
 
 
 def most_at_once(spans: Iterable[tuple[int, int]]) -> int:
@@ -188,7 +183,7 @@ def _compact(value: Any) -> str:
 
 
 def load(file: Path) -> Recording:
-    """Read a recording. Raises ResultsError if it is unusable."""
+    """Read a recording. Raises DataError if it is unusable."""
     letters = {letter: kind for kind, letter in KINDS.items()}
     with reading(file, "a recording"):
         data = read_json(file, SCHEMA, "record again with ./bench.sh record")

@@ -6,15 +6,12 @@ generator, unchanged. `REFERENCE` is the committed run; a reader's own runs
 are folders of `OWN`, named by their date.
 """
 
-import contextlib
-import json
-import os
 import statistics
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tools.common.files import DataError, read_json, reading, save_json
 from tools.servers import ROOT
 
 SCHEMA = 1
@@ -55,10 +52,6 @@ MORE_SUITES = {
     "threads": "threads against processes, with and without a GIL",
 }
 STEPS = ("default", "classic", "full")  # modes that measure all the steps
-
-
-class ResultsError(Exception):
-    """A results file that cannot be used; the text says why."""
 
 
 @dataclass
@@ -230,53 +223,16 @@ class Results:
 
     def save(self, folder: Path) -> None:
         """Write ``results.json``; a crash leaves the old file whole."""
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
-        fresh = folder / "results.json.new"
-        fresh.write_text(text + "\n", encoding="utf-8")
-        os.replace(fresh, folder / "results.json")
-
-
-@contextlib.contextmanager
-def reading(file: Path, what: str) -> Iterator[None]:
-    """Turn what can be wrong with a file into a ResultsError.
-
-    what: what the file should be, for the sentence, as "a recording".
-    """
-    try:
-        yield
-    except OSError as error:
-        raise ResultsError(
-            f"{file.name} cannot be read: {error.strerror}"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(f"{file.name} is not {what}: {error}") from error
-
-
-def read_json(file: Path, schema: int, again: str) -> Any:
-    """The content of a file with this schema number; see `reading`.
-
-    again: what to do if it has another one, as "record again".
-    """
-    data = json.loads(file.read_text(encoding="utf-8"))
-    if data.get("schema") != schema:
-        raise ResultsError(
-            f"{file.name} has schema {data.get('schema')}, this version "
-            f"reads {schema}: {again}"
-        )
-    return data
+        save_json(folder / "results.json", asdict(self))
 
 
 def load(folder: Path) -> Results:
-    """Read a run. Raises ResultsError with a sentence if it is unusable."""
+    """Read a run. Raises DataError with a sentence if it is unusable."""
     file = folder / "results.json"
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if data.get("schema") != SCHEMA:
-            raise ResultsError(
-                f"{file} has schema {data.get('schema')}, this version "
-                f"reads {SCHEMA}: measure again with ./bench.sh"
-            )
+    with reading(file, "a results file"):
+        data = read_json(
+            file, SCHEMA, "measure again with ./bench.sh"
+        )
         data["machine"] = _make(Machine, data["machine"])
         data["points"] = [
             _make(Point, {**p, "runs": [_make(Run, r) for r in p["runs"]]})
@@ -284,12 +240,6 @@ def load(folder: Path) -> Results:
         ]
         results: Results = _make(Results, data)
         return results
-    except OSError as error:
-        raise ResultsError(
-            f"{file} cannot be read: {error.strerror}"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(f"{file} is not a results file: {error}") from error
 
 
 def _make(kind: type, data: dict[str, Any]) -> Any:
@@ -308,6 +258,6 @@ def newest_own(modes: tuple[str, ...] = STEPS) -> Path | None:
         try:
             if load(file.parent).mode in modes:
                 return file.parent
-        except ResultsError:
+        except DataError:
             continue
     return None

@@ -1,0 +1,1 @@
+"""What two or more of bench, site, learn and the tests need."""

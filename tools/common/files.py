@@ -1,0 +1,81 @@
+"""The one way to save a file and to read data, with clear errors."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LONGEST = 2000  # characters of a value that stands on one line
+
+
+class DataError(Exception):
+    """A data file that cannot be used; the text says why."""
+
+
+def save(file: Path, text: str) -> Path:
+    """Write a text as UTF-8; a crash leaves the old file whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, file)
+    return file
+
+
+def save_json(file: Path, data: Any) -> Path:
+    """Write data as JSON, see `to_json`; a crash leaves the old whole."""
+    return save(file, to_json(data) + "\n")
+
+
+def to_json(data: Any, indent: str = "") -> str:
+    """JSON of which a person can read the changes.
+
+    What is short stands on one line (one run, one span), what is long
+    has a line for each of its parts.
+    """
+    line = json.dumps(data)
+    flat = len(line) <= LONGEST and indent
+    if flat or not isinstance(data, dict | list) or not data:
+        return line
+    deeper = indent + " "
+    if isinstance(data, dict):
+        parts = [
+            f"{json.dumps(name)}: {to_json(value, deeper)}"
+            for name, value in data.items()
+        ]
+    else:
+        parts = [to_json(value, deeper) for value in data]
+    begin, end = "{}" if isinstance(data, dict) else "[]"
+    inside = ",\n".join(deeper + part for part in parts)
+    return f"{begin}\n{inside}\n{indent}{end}"
+
+
+@contextlib.contextmanager
+def reading(file: Path, what: str) -> Iterator[None]:
+    """Turn what can be wrong with a file into a DataError.
+
+    what: what the file should be, for the sentence, as "a recording".
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{file.name} cannot be read: {error.strerror}"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{file.name} is not {what}: {error}") from error
+
+
+def read_json(file: Path, schema: int, again: str) -> Any:
+    """The content of a JSON file with this schema number; see `reading`.
+
+    again: what to do if it has another one, as "record again".
+    """
+    data = json.loads(file.read_text(encoding="utf-8"))
+    if data.get("schema") != schema:
+        raise DataError(
+            f"{file.name} has schema {data.get('schema')}, this version "
+            f"reads {schema}: {again}"
+        )
+    return data

@@ -1,0 +1,1 @@
+"""The formats of the data in docs/data, and what each file comes from."""
