@@ -15,7 +15,8 @@ from tools.bench import ab, wrk
 from tools.bench.cost import Cost
 from tools.bench.server import scrub
 from tools.data import raw
-from tools.data.results import Point, Results, Run
+from tools.data.kept import only_read
+from tools.data.results import Point, Results, Run, load
 
 # A run and its point -----------------------------------------------------
 
@@ -79,10 +80,14 @@ def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
 
 
 def make_reference(folder: Path, place: Path) -> Path:
-    """Put a complete run in the place of the committed one."""
+    """Put a complete run in the place of the committed one.
+
+    Of its figures those that somebody reads.
+    """
     fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(folder, fresh)
+    only_read(load(fresh)).save(fresh)
     shutil.rmtree(place, ignore_errors=True)
     fresh.rename(place)
     shutil.rmtree(folder)
