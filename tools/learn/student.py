@@ -7,30 +7,33 @@ read, with what was sent and what came back.
 
 import contextlib
 import json
-import os
 import re
 import select
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
+from tools.common.launch import READY, Launched
+from tools.common.launch import eventually as comes_true
 from tools.common.raw_client import Answer, Client, NoAnswer
 
-READY = re.compile(r"Serving on http://127\.0\.0\.1:(\d+)/ \(Ctrl-C to stop\)")
 START_SECONDS = 5.0  # for the ready line
+BUSY_SECONDS = 0.5  # of CPU: more than a start takes
 ANSWER_SECONDS = 4.0  # for anything a client waits for
 STOP_SECONDS = 8.0  # for the end after a signal: 5 s of grace and some
+LOOK_SECONDS = 0.02  # between two looks at what may come true
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
-MOST_OUTPUT = 1 << 18  # bytes that are read of what it prints
+MOST_SHOWN = 2000  # characters of the last line of a traceback
 LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
+# How Python is run, unless behind a cage: who prints for ever fills no
+# disk (blocks of 512 bytes: 16 MB).
+PYTHON = ["sh", "-c", 'ulimit -f 32768; exec "$0" "$@"', sys.executable]
 
 # What the visitors of the current test did; the plugin shows it.
 visitors: list["Visitor"] = []
@@ -75,44 +78,11 @@ def shown_text(line: str) -> str:
     return repr(line[:SHOWN]) + (" ..." if len(line) > SHOWN else "")
 
 
-def read_some(
-    pipe: IO[bytes], seconds: float, line: bool = False
-) -> tuple[bytes, bool]:
-    """What comes out of a pipe in so many seconds; has it ended?
-
-    Not more than a program prints that makes sense. line: no further than
-    to the end of a line; what follows stays in the pipe.
-    """
-    said, deadline = b"", time.monotonic() + seconds
-    while len(said) <= MOST_OUTPUT and not (line and said.endswith(b"\n")):
-        left = max(deadline - time.monotonic(), 0)
-        ready, _, _ = select.select([pipe], [], [], left)
-        if not ready:
-            return said, False
-        data = os.read(pipe.fileno(), 1 if line else 1 << 16)
-        if not data:
-            return said, True
-        said += data
-    return said, False
-
-
-def tail(file: IO[bytes]) -> str:
-    """The end of a file."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - MOST_OUTPUT, 0))
-    return file.read().decode(errors="replace")
-
-
 def eventually(
-    what: Callable[[], bool], seconds: float = ANSWER_SECONDS
+    what: Callable[[], object], seconds: float = ANSWER_SECONDS
 ) -> bool:
     """Does it come true within these seconds? Returns as soon as so."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    return comes_true(what, seconds, LOOK_SECONDS)
 
 
 def alive(process: psutil.Process) -> bool:
@@ -154,36 +124,10 @@ class Visitor(Client):
     def send(self, data: bytes) -> None:
         """Send all of data. Raises Wrong if the server hung up."""
         self.story.append(f"sent {shown(data)}")
-        try:
-            super().send(data)
-        except NoAnswer:
+        if not self.send_if_open(data):
             raise Wrong(
                 "a server that reads this", "it had closed the connection"
-            ) from None
-
-    def send_slowly(self, data: bytes, pause: float) -> None:
-        """Send it byte by byte, so many seconds apart. Raises Wrong."""
-        self.story.append(f"sent, byte by byte, {shown(data)}")
-        for byte in data:
-            try:
-                super().send(bytes([byte]))
-            except NoAnswer:
-                raise Wrong(
-                    "a server that waits for the rest",
-                    "it closed the connection before all was sent",
-                ) from None
-            time.sleep(pause)
-
-    def send_pieces(self, data: bytes, size: int) -> None:
-        """Send it, so many bytes at a time, a breath apart. Raises Wrong."""
-        self.story.append(f"sent, {size} bytes at a time, {shown(data)}")
-        for start in range(0, len(data), size):
-            if not self.send_if_open(data[start:start + size]):
-                raise Wrong(
-                    "a server that waits for the rest",
-                    "it closed the connection before all was sent",
-                )
-            time.sleep(0.02)
+            )
 
     def send_if_open(self, data: bytes) -> bool:
         """Send data, untold; False if the server hung up."""
@@ -192,6 +136,25 @@ class Visitor(Client):
         except NoAnswer:
             return False
         return True
+
+    def send_slowly(self, data: bytes, pause: float) -> None:
+        """Send it byte by byte, so many seconds apart. Raises Wrong."""
+        self.story.append(f"sent, byte by byte, {shown(data)}")
+        self._piecemeal(data, 1, pause)
+
+    def send_pieces(self, data: bytes, size: int) -> None:
+        """Send it, so many bytes at a time, a breath apart. Raises Wrong."""
+        self.story.append(f"sent, {size} bytes at a time, {shown(data)}")
+        self._piecemeal(data, size, 0.02)
+
+    def _piecemeal(self, data: bytes, size: int, pause: float) -> None:
+        for start in range(0, len(data), size):
+            if not self.send_if_open(data[start:start + size]):
+                raise Wrong(
+                    "a server that waits for the rest",
+                    "it closed the connection before all was sent",
+                )
+            time.sleep(pause)
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
@@ -231,10 +194,12 @@ class Visitor(Client):
 
     def expect_status(
         self, *statuses: int, head: bool = False,
-        seconds: float | None = None,
+        seconds: float | None = None, wanted: str = "",
     ) -> Answer:
         """The next answer, which must have one of these statuses."""
-        wanted = "an answer with status " + " or ".join(map(str, statuses))
+        wanted = wanted or (
+            "an answer with status " + " or ".join(map(str, statuses))
+        )
         answer = self.expect_answer(wanted, head, seconds)
         if answer.status not in statuses:
             raise Wrong(wanted, f"status {answer.status} came")
@@ -244,10 +209,9 @@ class Visitor(Client):
         self, head: bool = False, seconds: float | None = None
     ) -> Answer:
         """The next answer, which must be the page (head: only its head)."""
-        wanted = "the page, status 200"
-        answer = self.expect_answer(wanted, head, seconds)
-        if answer.status != 200:
-            raise Wrong(wanted, f"status {answer.status} came")
+        answer = self.expect_status(
+            200, head=head, seconds=seconds, wanted="the page, status 200"
+        )
         length = answer.get("Content-Length")
         if length != str(PAGE_SIZE):
             raise Wrong(
@@ -300,13 +264,20 @@ class Visitor(Client):
 class Program:
     """The student's file, and the processes that run it.
 
-    cage: words put before each command, which set limits and run it.
+    python: the words that run Python, with a cage around it or not.
     """
 
-    def __init__(self, path: Path, cage: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, python: Sequence[str] = ()) -> None:
         self.path = path
-        self.cage = list(cage)
+        self.python = list(python or PYTHON)
         self.running: list[Serving] = []
+
+    def launch(self, *words: str, descriptors: int = 0) -> Launched:
+        """Run Python with these words in the file's folder."""
+        return Launched(
+            [*self.python, *words], cwd=self.path.parent,
+            descriptors=descriptors,
+        )
 
     def start(self, *options: str, descriptors: int = 0) -> "Serving":
         """Start it as a server on a free port, wait until it is ready.
@@ -316,10 +287,8 @@ class Program:
         up.
         """
         words = [*options]
-        if "--port" not in words:
-            words += ["--port", "0"]
-        if "--delay" not in words:
-            words += ["--delay", "0.05"]
+        for option, value in (("--port", "0"), ("--delay", "0.05")):
+            words += [] if option in words else [option, value]
         server = Serving(self, words, descriptors)
         self.running.append(server)
         server.wait_until_ready()
@@ -336,45 +305,21 @@ class Program:
             "print(json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
-        done = self._run(["-c", code, str(self.path)], START_SECONDS)
-        if done.returncode:
-            raise Wrong("that it runs", last_error(done.stderr))
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
-
-    def run(
-        self, *words: str, seconds: float = START_SECONDS
-    ) -> subprocess.CompletedProcess[str]:
-        """Run it as a program that ends by itself; what it printed.
-
-        Raises Wrong if it does not end.
-        """
-        return self._run([str(self.path), *words], seconds)
-
-    def _run(
-        self, words: list[str], seconds: float
-    ) -> subprocess.CompletedProcess[str]:
-        """Run Python with these words. Raises Wrong if it does not end."""
-        with tempfile.TemporaryFile() as errors, subprocess.Popen(
-            [*self.cage, sys.executable, *words], cwd=self.path.parent,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-        ) as process:
-            assert process.stdout
-            said, ended = read_some(process.stdout, seconds)
-            try:
-                process.wait(START_SECONDS if ended else 0)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        answering = self.launch("-c", code, str(self.path))
+        try:
+            status = answering.wait(START_SECONDS)
+            if status is None:
                 raise Wrong(
-                    "that it ends",
-                    f"it printed more than {MOST_OUTPUT} bytes"
-                    if len(said) > MOST_OUTPUT
-                    else f"it still ran {seconds:g} s later",
-                ) from None
-            return subprocess.CompletedProcess(
-                words, process.returncode, said.decode(errors="replace"),
-                tail(errors),
+                    "that it ends", f"it still ran {START_SECONDS:g} s later"
+                )
+            if status:
+                raise Wrong("that it runs", last_error(answering.complaints))
+            found: dict[str, Any] = json.loads(
+                answering.output.splitlines()[-1]
             )
+            return found
+        finally:
+            answering.kill()
 
     def end(self) -> None:
         """Kill whatever still runs."""
@@ -390,47 +335,42 @@ class Serving:
     ) -> None:
         self.program = program
         self.options = options
-        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        command = [sys.executable, str(program.path), *options]
-        if descriptors:
-            limit = f'ulimit -n {descriptors}; exec "$0" "$@"'
-            command = ["sh", "-c", limit, *command]
-        environment = dict(os.environ)
-        environment.pop("PYTHONUNBUFFERED", None)  # it has to flush
-        self.process = subprocess.Popen(
-            [*program.cage, *command], cwd=program.path.parent,
-            env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=self.errors,
+        self.launched = program.launch(
+            str(program.path), *options, descriptors=descriptors
         )
         self.port = 0
-        self.ended: int | None = None
+        self.waited = False
 
     def __repr__(self) -> str:
         return f"the server with {' '.join(self.options)}"
 
     def wait_until_ready(self) -> None:
         """Read the line that names the port. Raises Wrong."""
-        out = self.process.stdout
-        assert out
-        said, ended = read_some(out, START_SECONDS, line=True)
-        line = said.decode(errors="replace")
-        if match := READY.fullmatch(line.rstrip("\n")):
-            self.port = int(match[1])
+        deadline = time.monotonic() + START_SECONDS
+
+        def silent() -> bool:
+            """Has it had its time? It may have to wait for the CPU."""
+            return time.monotonic() > deadline and (
+                not self.runs() or self.cpu() > BUSY_SECONDS
+            )
+
+        eventually(
+            lambda: "\n" in self.launched.output or self.ended() or silent(),
+            4 * START_SECONDS,
+        )
+        if match := READY.match(self.launched.output):
+            self.port = int(match[2])
             return
         wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
-        if line:
+        if said := self.launched.output:
+            line = said.partition("\n")[0]
             raise Wrong(wanted, f"its first line was {shown_text(line)}")
-        if ended:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(1)
+        if self.ended():
             raise Wrong(
                 "a server that starts",
                 "it ended: " + last_error(self.complaints()),
             )
-        # On a machine with much else to do it waits for the CPU: it runs.
-        busy = self.cpu() > START_SECONDS / 10 and any(
-            p.status() == psutil.STATUS_RUNNING for p in self._tree()
-        )
+        busy = self.runs() and self.cpu() > BUSY_SECONDS
         raise Wrong(
             wanted,
             f"it said nothing for {START_SECONDS:g} s"
@@ -439,7 +379,11 @@ class Serving:
 
     def complaints(self) -> str:
         """What stands on stderr."""
-        return tail(self.errors)
+        return self.launched.complaints
+
+    def ended(self) -> bool:
+        """Has it ended?"""
+        return self.launched.status() is not None
 
     # Asking it.
 
@@ -491,7 +435,7 @@ class Serving:
 
     def expect_alive(self) -> None:
         """It still runs, and has written no traceback. Raises Wrong."""
-        if self.ended is None and self.process.poll() is not None:
+        if not self.waited and self.ended():
             raise Wrong(
                 "a server that goes on serving",
                 "it ended: " + last_error(self.complaints()),
@@ -530,45 +474,34 @@ class Serving:
         Raises Wrong if it goes on, or ends with another status.
         """
         wanted = "a server that ends with status 0"
-        try:
-            self.ended = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise Wrong(
-                wanted, f"it still ran {seconds:g} s later"
-            ) from None
-        assert self.process.stdout
-        text = read_some(self.process.stdout, 1)[0].decode(errors="replace")
-        if self.ended:
+        self.waited = True
+        status = self.launched.wait(seconds)
+        if status is None:
+            raise Wrong(wanted, f"it still ran {seconds:g} s later")
+        if status:
             said = self.complaints()
             raise Wrong(
                 wanted,
-                f"its status was {self.ended}"
+                f"its status was {status}"
                 + (f": {last_error(said)}" if said else ""),
             )
-        return text
+        return self.launched.output.partition("\n")[2]
 
     def kill(self) -> None:
         """End it and its children by force."""
-        for process in [*self.children(), *self._tree()]:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-        self.errors.close()
+        self.launched.kill()
 
     # What it costs.
 
-    def _tree(self) -> list[psutil.Process]:
-        """Its own process, below a cage that may be around it."""
+    def runs(self) -> bool:
+        """Does its own process run, or wait for the CPU, now?"""
         with contextlib.suppress(psutil.Error):
-            return [self.own()]
-        return []
+            return bool(self.own().status() == psutil.STATUS_RUNNING)
+        return False
 
     def own(self) -> psutil.Process:
         """The process that runs the student's file. Raises psutil.Error."""
-        process = psutil.Process(self.process.pid)
+        process = psutil.Process(self.launched.pid)
         while self.program.path.name not in " ".join(process.cmdline()[:3]):
             started = process.children()  # a cage has started the next
             if not started:
@@ -596,12 +529,7 @@ class Serving:
 
     def cpu(self) -> float:
         """CPU seconds so far, its children's too."""
-        found = 0.0
-        for process in [*self._tree(), *self.children()]:
-            with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                found += times.user + times.system
-        return found
+        return self.launched.cpu()  # a cage needs next to none
 
     def sleeps(self) -> int:
         """How many times it has fallen asleep in the kernel so far."""
@@ -670,4 +598,4 @@ def last_error(text: str) -> str:
             calls[-1],
         )
         where = f" ({call[1]}, line {call[2]})"
-    return lines[-1].strip() + where
+    return lines[-1].strip()[:MOST_SHOWN] + where
