@@ -26,6 +26,7 @@ START_SECONDS = 5.0  # for the ready line
 BUSY_SECONDS = 0.5  # of CPU: more than a start takes
 ANSWER_SECONDS = 4.0  # for anything a client waits for
 STOP_SECONDS = 8.0  # for the end after a signal: 5 s of grace and some
+SLEEP_SECONDS = 60.0  # for it to do all that it has to
 LOOK_SECONDS = 0.02  # between two looks at what may come true
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
@@ -498,6 +499,22 @@ class Serving:
         with contextlib.suppress(psutil.Error):
             return bool(self.own().status() == psutil.STATUS_RUNNING)
         return False
+
+    def falls_asleep(self, seconds: float = 0.2) -> bool:
+        """Wait until it has slept for so long: it has nothing to do.
+
+        A program that waits for the CPU does not sleep, so this is true
+        on a busy machine as well.
+        """
+        since = time.monotonic()
+        deadline = since + SLEEP_SECONDS
+        while time.monotonic() - since < seconds:
+            if self.runs():
+                since = time.monotonic()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
 
     def own(self) -> psutil.Process:
         """The process that runs the student's file. Raises psutil.Error."""

@@ -1,0 +1,136 @@
+"""Ends submissions that use too much, or all if we are interrupted."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tools.learn.examine import MARK, Surroundings
+from tools.learn.protection import LIMITS, MEGA
+
+LOOK_SECONDS = 0.25  # between two looks
+SEEN = ["ppid", "uids", "memory_info", "environ"]  # of each process
+
+
+@dataclass
+class Watched:
+    """A submission that is being examined.
+
+    uid: its user (0: ours); folder: all its files; reason: why it was
+    ended, "" as long as it was not.
+    """
+
+    uid: int
+    folder: Path
+    around: Surroundings = field(default_factory=Surroundings)
+    reason: str = ""
+
+    def of_it(
+        self, seen: Sequence[psutil.Process]
+    ) -> list[psutil.Process]:
+        """The processes that belong to it, the tests' own as well."""
+        own = {
+            p.pid for p in seen
+            if (p.info["environ"] or {}).get(MARK) == self.around.mark
+            or (self.uid and p.info["uids"]
+                and p.info["uids"].real == self.uid)
+        }
+        size = -1
+        while size != len(own):  # children of children
+            size = len(own)
+            own |= {p.pid for p in seen if p.info["ppid"] in own}
+        return [p for p in seen if p.pid in own]
+
+    def check(self, own: Sequence[psutil.Process]) -> None:
+        """Say why it has to end, if so."""
+        memory = [p.info["memory_info"] for p in own]
+        if sum(m.rss for m in memory if m) > LIMITS.resident:
+            much = f"used more than {LIMITS.resident // MEGA} MB of memory"
+        elif len(own) > LIMITS.processes:
+            much = f"had more than {LIMITS.processes} processes"
+        elif too_much(self.folder):
+            much = (
+                f"wrote more than {LIMITS.disk // MEGA} MB or "
+                f"{LIMITS.files} files"
+            )
+        else:
+            return
+        self.reason = f"it was ended: it {much}"
+
+
+def too_much(folder: Path) -> bool:
+    """Has a folder more bytes or files than a submission may have?"""
+    size = files = 0
+    stack = [str(folder)]
+    while stack:
+        try:
+            with os.scandir(stack.pop()) as entries:
+                for entry in entries:
+                    look = entry.stat(follow_symlinks=False)
+                    size += look.st_blocks * 512
+                    files += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(entry.path)
+                    if size > LIMITS.disk or files > LIMITS.files:
+                        return True
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except OSError:  # too deep, or closed to us
+            return True
+    return False
+
+
+class Watcher:
+    """Looks after all submissions, in a thread."""
+
+    def __init__(self) -> None:
+        self.watched: list[Watched] = []
+        self.over = threading.Event()
+        self.stopping = False  # interrupted: nothing new is begun
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def __enter__(self) -> "Watcher":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+    def watch(self) -> None:
+        """Look again and again."""
+        while not self.over.wait(LOOK_SECONDS):
+            if now := [*self.watched]:
+                seen = list(psutil.process_iter(SEEN))
+                for one in now:
+                    self.look_at(one, one.of_it(seen))
+
+    def look_at(
+        self, one: Watched, own: Sequence[psutil.Process]
+    ) -> None:
+        """End one that has to end."""
+        if self.stopping:
+            one.reason = "the grading was interrupted"
+        elif not one.reason:
+            one.check(own)
+        if one.reason:
+            for process in own:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+
+    @contextlib.contextmanager
+    def watching(self, one: Watched) -> Iterator[None]:
+        """Look after this one for a while."""
+        self.watched.append(one)
+        try:
+            yield
+        finally:
+            self.watched.remove(one)
+
+    def stop(self) -> None:
+        """From now on end everything, also what begins at this moment."""
+        self.stopping = True
