@@ -226,11 +226,11 @@ def pythons() -> list[str]:
 
 def own_threads() -> int:
     """How many threads our user runs now."""
-    looks = psutil.process_iter(["uids", "num_threads"])
-    return sum(
-        look.info["num_threads"] or 0 for look in looks
-        if look.info["uids"] and look.info["uids"].real == os.getuid()
-    )
+    total = 0
+    for process in of_user(os.getuid()):
+        with contextlib.suppress(psutil.Error):
+            total += process.num_threads()
+    return total
 
 
 # Users that do not exist otherwise ------------------------------------------
@@ -256,11 +256,14 @@ def a_user() -> Iterator[int]:
 
 def of_user(uid: int) -> list[psutil.Process]:
     """The processes of a user that still run."""
-    return [
-        look for look in psutil.process_iter(["uids", "status"])
-        if look.info["uids"] and look.info["uids"].real == uid
-        and look.info["status"] != psutil.STATUS_ZOMBIE
-    ]
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().real == uid and (
+                process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+    return found
 
 
 def clear_user(uid: int) -> None:

@@ -232,17 +232,21 @@ def names(students: Sequence[str]) -> list[str]:
     that need no change are given first.
     """
     plain = [re.sub(r"[^\w.-]+", "_", name) for name in students]
-    files = [""] * len(plain)
-    taken: set[str] = set()
-    changed = [new != old for new, old in zip(plain, students, strict=True)]
-    for number in sorted(range(len(plain)), key=changed.__getitem__):
-        new, count = plain[number], 1
-        while alike_on_disk(new) in taken:
+    first = {
+        alike_on_disk(name): number
+        for number, name in reversed([*enumerate(students)])
+        if plain[number] == name
+    }
+    files = {number: key for key, number in first.items()}
+    for number, name in enumerate(plain):
+        new, count = name, 1
+        while number not in files:
+            if alike_on_disk(new) not in files.values():
+                files[number] = alike_on_disk(new)
+                plain[number] = new
             count += 1
-            new = f"{plain[number]}-{count}"
-        taken.add(alike_on_disk(new))
-        files[number] = f"{new}.md"
-    return files
+            new = f"{name}-{count}"
+    return [f"{name}.md" for name in plain]
 
 
 def alike_on_disk(name: str) -> str:

@@ -13,7 +13,31 @@ from tools.learn.examine import MARK, Surroundings
 from tools.learn.protection import LIMITS, MEGA
 
 LOOK_SECONDS = 0.25  # between two looks
-SEEN = ["ppid", "uids", "memory_info", "environ"]  # of each process
+
+
+@dataclass
+class Look:
+    """What was seen of a process. memory: resident, in bytes."""
+
+    process: psutil.Process
+    parent: int
+    uid: int
+    memory: int
+    mark: str
+
+
+def processes() -> list[Look]:
+    """All processes, as far as we may look at them."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError), process.oneshot():
+            look = Look(
+                process, process.ppid(), process.uids().real,
+                process.memory_info().rss, "",
+            )
+            found.append(look)
+            look.mark = process.environ().get(MARK, "")
+    return found
 
 
 @dataclass
@@ -29,26 +53,21 @@ class Watched:
     around: Surroundings = field(default_factory=Surroundings)
     reason: str = ""
 
-    def of_it(
-        self, seen: Sequence[psutil.Process]
-    ) -> list[psutil.Process]:
+    def of_it(self, seen: Sequence[Look]) -> list[Look]:
         """The processes that belong to it, the tests' own as well."""
         own = {
-            p.pid for p in seen
-            if (p.info["environ"] or {}).get(MARK) == self.around.mark
-            or (self.uid and p.info["uids"]
-                and p.info["uids"].real == self.uid)
+            x.process.pid for x in seen
+            if x.mark == self.around.mark or (self.uid and x.uid == self.uid)
         }
         size = -1
         while size != len(own):  # children of children
             size = len(own)
-            own |= {p.pid for p in seen if p.info["ppid"] in own}
-        return [p for p in seen if p.pid in own]
+            own |= {x.process.pid for x in seen if x.parent in own}
+        return [x for x in seen if x.process.pid in own]
 
-    def check(self, own: Sequence[psutil.Process]) -> None:
+    def check(self, own: Sequence[Look]) -> None:
         """Say why it has to end, if so."""
-        memory = [p.info["memory_info"] for p in own]
-        if sum(m.rss for m in memory if m) > LIMITS.resident:
+        if sum(x.memory for x in own) > LIMITS.resident:
             much = f"used more than {LIMITS.resident // MEGA} MB of memory"
         elif len(own) > LIMITS.processes:
             much = f"had more than {LIMITS.processes} processes"
@@ -105,22 +124,20 @@ class Watcher:
         """Look again and again."""
         while not self.over.wait(LOOK_SECONDS):
             if now := [*self.watched]:
-                seen = list(psutil.process_iter(SEEN))
+                seen = processes()
                 for one in now:
                     self.look_at(one, one.of_it(seen))
 
-    def look_at(
-        self, one: Watched, own: Sequence[psutil.Process]
-    ) -> None:
+    def look_at(self, one: Watched, own: Sequence[Look]) -> None:
         """End one that has to end."""
         if self.stopping:
             one.reason = "the grading was interrupted"
         elif not one.reason:
             one.check(own)
         if one.reason:
-            for process in own:
+            for look in own:
                 with contextlib.suppress(psutil.Error):
-                    process.kill()
+                    look.process.kill()
 
     @contextlib.contextmanager
     def watching(self, one: Watched) -> Iterator[None]:
