@@ -536,7 +536,7 @@ def test_what_protects_is_said(
     said = capsys.readouterr().err
     assert protection.PROTECTIONS[best.name] in said
     # bwrap is there, but must not make namespaces.
-    monkeypatch.setattr(protection.shutil, "which", lambda *_, **__: "/bin/x")
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: "/bin/x")
     monkeypatch.setattr(
         Protection, "works", lambda self, _: self.name == weaker
     )
@@ -544,7 +544,7 @@ def test_what_protects_is_said(
     said = capsys.readouterr().err
     assert protection.PROTECTIONS[weaker] in said
     assert "bwrap cannot make namespaces here" in said
-    monkeypatch.setattr(protection.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert protection.choose(None, group.folder).name == weaker
     assert "is not installed" in capsys.readouterr().err
 

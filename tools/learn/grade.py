@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.common.files import save
 from tools.learn import desk, exercises, protection, reports, watcher
 from tools.learn.desk import DeskError
 from tools.learn.examine import LONGEST, Report, Surroundings, examine
@@ -104,14 +103,14 @@ def run(options: argparse.Namespace) -> int:
         )
     reports.show(grading)
     if options.csv:
-        write(options.csv, reports.csv_text(grading))
+        desk.write(options.csv, reports.csv_text(grading))
     if options.json:
-        write(options.json, reports.json_text(grading))
+        desk.write(options.json, reports.json_text(grading))
     if options.reports:
         names = reports.names([s.name for s in students])
         for student, name in zip(students, names, strict=True):
             text = reports.text(grading, student)
-            write(options.reports / name, text)
+            desk.write(options.reports / name, text)
     if wrong:
         return 2
     failed = options.must_pass and not all(
@@ -126,16 +125,8 @@ def check_targets(options: argparse.Namespace) -> None:
         if typed and not desk.from_caller(typed).absolute().parent.is_dir():
             raise DeskError(f"cannot write {typed}: there is no such folder")
     if options.reports:
-        write(options.reports / ".begun", "")
+        desk.write(options.reports / ".begun", "")
         (desk.from_caller(options.reports) / ".begun").unlink()
-
-
-def write(typed: Path, text: str) -> None:
-    """Write a file that was named. Raises DeskError."""
-    try:
-        save(desk.from_caller(typed), text)
-    except OSError as error:
-        raise DeskError(f"cannot write {typed}: {error.strerror}") from None
 
 
 def fingerprint(graded: Sequence[Exercise]) -> dict[str, tuple[int, int]]:

@@ -152,7 +152,7 @@ def on_terminals(item: pytest.Item, came: str) -> str:
     running = program.running
 
     def said() -> list[str]:
-        texts = [serving.complaints() for serving in running]
+        texts = [serving.complaints for serving in running]
         return [text for text in texts if "Traceback (most" in text]
 
     student.eventually(lambda: bool(said()), TRACEBACK_SECONDS)

@@ -10,6 +10,7 @@ import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.markup import escape
@@ -45,15 +46,23 @@ def clean(text: str) -> str:
     return few + " ..." if len(few) < len(shown) else few
 
 
+def a_table(*columns: str) -> Table:
+    """A table for the screen; numbers stand in columns that end with >."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        number = name.endswith(">")
+        table.add_column(
+            name.rstrip(">"), justify="right" if number else "left",
+            no_wrap=number,
+        )
+    return table
+
+
 def show(grading: Grading) -> None:
     """The table, on the screen."""
     console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Student")
-    table.add_column("Exercises", justify="right", no_wrap=True)
-    table.add_column("Tests", justify="right", no_wrap=True)
-    table.add_column("Minutes", justify="right", no_wrap=True)
-    table.add_column("Not passed")
+    table = a_table("Student", "Exercises>", "Tests>", "Minutes>",
+                    "Not passed")
     for student in grading.students:
         sums = totals(grading, student)
         table.add_row(
@@ -149,6 +158,33 @@ def json_text(grading: Grading) -> str:
         ],
     }
     return json.dumps(found, indent=1, ensure_ascii=True) + "\n"
+
+
+def junit_text(found: Sequence[tuple[Exercise, Report]]) -> str:
+    """The reports of exercises as JUnit XML."""
+    root = ElementTree.Element("testsuites")
+    for exercise, report in found:
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=f"{exercise.id} {exercise.title}",
+            tests=str(max(report.total, 1)),
+            failures=str(len(report.failures)),
+            errors=str(int(bool(report.trouble))),
+        )
+        cases = [
+            (o.title, o.seconds, "" if o.passed else "failure",
+             o.came or o.expected, told(o)) for o in report.outcomes
+        ]
+        if report.trouble:
+            cases.append(("runs", 0.0, "error", report.trouble, []))
+        for title, seconds, kind, message, lines in cases:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=exercise.id, name=title,
+                time=str(seconds),
+            )
+            if kind:
+                made = ElementTree.SubElement(case, kind, message=message)
+                made.text = "\n".join(lines)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def text(grading: Grading, student: Student) -> str:

@@ -73,12 +73,6 @@ def named(data: bytes) -> str:
     return shown(data)
 
 
-def shown_text(line: str) -> str:
-    """A line as a Python string, a long one only its beginning."""
-    line = line.rstrip()
-    return repr(line[:SHOWN]) + (" ..." if len(line) > SHOWN else "")
-
-
 def eventually(
     what: Callable[[], object], seconds: float = ANSWER_SECONDS
 ) -> bool:
@@ -273,13 +267,6 @@ class Program:
         self.python = list(python or PYTHON)
         self.running: list[Serving] = []
 
-    def launch(self, *words: str, descriptors: int = 0) -> Launched:
-        """Run Python with these words in the file's folder."""
-        return Launched(
-            [*self.python, *words], cwd=self.path.parent,
-            descriptors=descriptors,
-        )
-
     def start(self, *options: str, descriptors: int = 0) -> "Serving":
         """Start it as a server on a free port, wait until it is ready.
 
@@ -287,12 +274,15 @@ class Program:
         many it may open (``ulimit -n``). Raises Wrong if it does not come
         up.
         """
-        words = [*options]
+        words = [*self.python, str(self.path), *options]
         for option, value in (("--port", "0"), ("--delay", "0.05")):
             words += [] if option in words else [option, value]
-        server = Serving(self, words, descriptors)
+        server = Serving(
+            words, cwd=self.path.parent, descriptors=descriptors
+        )
+        server.file = self.path.name
         self.running.append(server)
-        server.wait_until_ready()
+        server.expect_ready()
         return server
 
     def values(self) -> dict[str, Any]:
@@ -306,7 +296,8 @@ class Program:
             "print(json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
-        answering = self.launch("-c", code, str(self.path))
+        words = [*self.python, "-c", code, str(self.path)]
+        answering = Launched(words, cwd=self.path.parent)
         try:
             status = answering.wait(START_SECONDS)
             if status is None:
@@ -328,63 +319,49 @@ class Program:
             server.kill()
 
 
-class Serving:
+class Serving(Launched):
     """The student's server while it runs."""
 
-    def __init__(
-        self, program: Program, options: list[str], descriptors: int = 0
-    ) -> None:
-        self.program = program
-        self.options = options
-        self.launched = program.launch(
-            str(program.path), *options, descriptors=descriptors
-        )
-        self.port = 0
-        self.waited = False
+    file = ""  # the name of the student's file
+    port = 0
+    waited = False  # for its end: it was meant to end
 
     def __repr__(self) -> str:
-        return f"the server with {' '.join(self.options)}"
+        return f"the server {' '.join(self.words[-4:])}"
 
-    def wait_until_ready(self) -> None:
-        """Read the line that names the port. Raises Wrong."""
+    def expect_ready(self) -> None:
+        """Wait for the line that names the port. Raises Wrong."""
         deadline = time.monotonic() + START_SECONDS
 
-        def silent() -> bool:
-            """Has it had its time? It may have to wait for the CPU."""
-            return time.monotonic() > deadline and (
-                not self.runs() or self.cpu() > BUSY_SECONDS
+        def over() -> bool:
+            """Has it spoken, ended, or had its time and the CPU for it?"""
+            return "\n" in self.output or self.ended() or (
+                time.monotonic() > deadline
+                and (not self.runs() or self.cpu() > BUSY_SECONDS)
             )
 
-        eventually(
-            lambda: "\n" in self.launched.output or self.ended() or silent(),
-            4 * START_SECONDS,
-        )
-        if match := READY.match(self.launched.output):
-            self.port = int(match[2])
-            return
+        eventually(over, 4 * START_SECONDS)
         wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
-        if said := self.launched.output:
-            line = said.partition("\n")[0]
-            raise Wrong(wanted, f"its first line was {shown_text(line)}")
-        if self.ended():
+        if match := READY.match(self.output):
+            self.port = int(match[2])
+            self._root = self.own()  # what a cage costs is not its cost
+        elif self.output:
+            line = self.output.partition("\n")[0].rstrip().encode()
+            raise Wrong(wanted, f"its first line was {shown(line)}")
+        elif self.ended():
+            came = "it ended: " + last_error(self.complaints)
+            raise Wrong("a server that starts", came)
+        else:
+            busy = self.runs() and self.cpu() > BUSY_SECONDS
             raise Wrong(
-                "a server that starts",
-                "it ended: " + last_error(self.complaints()),
+                wanted,
+                f"it said nothing for {START_SECONDS:g} s"
+                + " and kept the CPU busy: an endless loop?" * busy,
             )
-        busy = self.runs() and self.cpu() > BUSY_SECONDS
-        raise Wrong(
-            wanted,
-            f"it said nothing for {START_SECONDS:g} s"
-            + (" and kept the CPU busy: an endless loop?" if busy else ""),
-        )
-
-    def complaints(self) -> str:
-        """What stands on stderr."""
-        return self.launched.complaints
 
     def ended(self) -> bool:
         """Has it ended?"""
-        return self.launched.status() is not None
+        return self.status() is not None
 
     # Asking it.
 
@@ -435,16 +412,16 @@ class Serving:
                 visitor.socket.close()
 
     def expect_alive(self) -> None:
-        """It still runs, and has written no traceback. Raises Wrong."""
-        if not self.waited and self.ended():
+        """It has not failed, and has written no traceback. Raises Wrong."""
+        if self.ended() and not self.waited:
             raise Wrong(
                 "a server that goes on serving",
-                "it ended: " + last_error(self.complaints()),
+                "it ended: " + last_error(self.complaints),
             )
-        if "Traceback (most recent call last)" in self.complaints():
+        if "Traceback (most recent call last)" in self.complaints:
             raise Wrong(
                 "a server that handles this",
-                "it wrote a traceback: " + last_error(self.complaints()),
+                "it wrote a traceback: " + last_error(self.complaints),
             )
 
     def expect_idle(self, seconds: float = 1.0) -> None:
@@ -469,30 +446,26 @@ class Serving:
         with contextlib.suppress(psutil.Error):
             self.own().send_signal(number)
 
-    def wait(self, seconds: float = STOP_SECONDS) -> str:
+    def expect_end(self, seconds: float = STOP_SECONDS) -> str:
         """Wait for its end with status 0; what it printed meanwhile.
 
         Raises Wrong if it goes on, or ends with another status.
         """
         wanted = "a server that ends with status 0"
         self.waited = True
-        status = self.launched.wait(seconds)
+        status = self.wait(seconds)
         if status is None:
             raise Wrong(wanted, f"it still ran {seconds:g} s later")
         if status:
-            said = self.complaints()
+            said = self.complaints
             raise Wrong(
                 wanted,
                 f"its status was {status}"
                 + (f": {last_error(said)}" if said else ""),
             )
-        return self.launched.output.partition("\n")[2]
+        return self.output.partition("\n")[2]
 
-    def kill(self) -> None:
-        """End it and its children by force."""
-        self.launched.kill()
-
-    # What it costs.
+    # What it costs; see Launched for more.
 
     def runs(self) -> bool:
         """Does its own process run, or wait for the CPU, now?"""
@@ -518,8 +491,8 @@ class Serving:
 
     def own(self) -> psutil.Process:
         """The process that runs the student's file. Raises psutil.Error."""
-        process = psutil.Process(self.launched.pid)
-        while self.program.path.name not in " ".join(process.cmdline()[:3]):
+        process = psutil.Process(self.pid)
+        while self.file not in " ".join(process.cmdline()[:3]):
             started = process.children()  # a cage has started the next
             if not started:
                 raise psutil.NoSuchProcess(process.pid)
@@ -528,33 +501,15 @@ class Serving:
 
     def children(self) -> list[psutil.Process]:
         """The processes it has started, those of its children too."""
-        with contextlib.suppress(psutil.Error):
-            return self.own().children(recursive=True)
-        return []
+        return self.processes()[1:]
 
     def workers(self) -> list[psutil.Process]:
         """Those of its children that still run: a zombie does not."""
         return [p for p in self.children() if alive(p)]
 
-    def threads(self) -> int:
-        """How many threads it has; children do not count."""
-        return int(self.own().num_threads())
-
-    def descriptors(self) -> int:
-        """How many descriptors it has open; children do not count."""
-        return int(self.own().num_fds())
-
-    def cpu(self) -> float:
-        """CPU seconds so far, its children's too."""
-        return self.launched.cpu()  # a cage needs next to none
-
     def sleeps(self) -> int:
         """How many times it has fallen asleep in the kernel so far."""
         return int(self.own().num_ctx_switches().voluntary)
-
-    def memory(self) -> int:
-        """Resident bytes."""
-        return int(self.own().memory_info().rss)
 
 
 def get(
