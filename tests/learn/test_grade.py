@@ -491,21 +491,21 @@ def test_what_waits_for_ever_is_ended(tmp_path: Path) -> None:
 @root_only
 def test_users_are_cleared() -> None:
     # A user's processes go, and nobody else's.
-    with protection.a_user() as one, protection.a_user() as another:
-        mine, other = (
-            subprocess.Popen(
-                ["/bin/sleep", "60"], user=uid, group=uid, extra_groups=[]
-            )
-            for uid in (one, another)
+    one, another = protection.a_user(), protection.a_user()
+    mine, other = (
+        subprocess.Popen(
+            ["/bin/sleep", "60"], user=uid, group=uid, extra_groups=[]
         )
-        try:
-            protection.clear_user(one)
-            assert mine.wait(10) == -signal.SIGKILL
-            assert other.poll() is None
-        finally:
-            for process in (mine, other):
-                process.kill()
-                process.wait()
+        for uid in (one, another)
+    )
+    try:
+        protection.clear_user(one)
+        assert mine.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        for process in (mine, other):
+            process.kill()
+            process.wait()
 
 
 def test_never_root() -> None:

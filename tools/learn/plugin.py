@@ -120,24 +120,17 @@ def title(item: pytest.Item) -> str:
 
 def explain(error: BaseException) -> dict[str, object]:
     """An error as a student should read it."""
+    story, expected, came = stories(), "", str(error)
     if isinstance(error, Wrong):
-        return {
-            "story": error.story or stories(),
-            "expected": error.expected,
-            "came": error.came,
-        }
-    if isinstance(error, NoAnswer | AssertionError):
-        return {"story": stories(), "expected": "", "came": str(error)}
-    if isinstance(error, psutil.Error):
-        return {
-            "story": stories(), "expected": "a server that goes on serving",
-            "came": "it ended",
-        }
-    return {  # a fault of the test itself
-        "story": stories(), "expected": "",
-        "came": "The test itself failed: "
-        + "".join(traceback.format_exception(error)[-3:]),
-    }
+        story = error.story or story
+        expected, came = error.expected, error.came
+    elif isinstance(error, psutil.Error):
+        expected, came = "a server that goes on serving", "it ended"
+    elif not isinstance(error, NoAnswer | AssertionError):
+        came = "The test itself failed: " + "".join(
+            traceback.format_exception(error)[-3:]
+        )
+    return {"story": story, "expected": expected, "came": came}
 
 
 def on_terminals(item: pytest.Item, came: str) -> str:
@@ -155,7 +148,10 @@ def on_terminals(item: pytest.Item, came: str) -> str:
         texts = [serving.complaints for serving in running]
         return [text for text in texts if "Traceback (most" in text]
 
-    student.eventually(lambda: bool(said()), TRACEBACK_SECONDS)
+    if not student.eventually(said, TRACEBACK_SECONDS):
+        student.eventually(  # it may have to wait for the CPU
+            lambda: said() or not any(s.runs() for s in running)
+        )
     errors = {student.last_error(text) for text in said()}
     more = [e for e in sorted(errors) if e not in came]
     return came + "".join(f". On its terminal: {error}" for error in more)

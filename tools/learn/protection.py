@@ -11,12 +11,12 @@ The best that it offers, in this order:
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pwd
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -33,6 +33,8 @@ from tools.servers import ROOT
 MEGA = 1 << 20
 TESTS_MEMORY = 1024 * MEGA  # bytes for the tests of a submission
 USERS = range(30_000, 60_000)  # numbers that systems give to nobody
+# Which of them is next: no two gradings at once begin at the same.
+numbers = itertools.count(random.SystemRandom().randrange(len(USERS)))
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 # All that a submission sees of this machine, besides its Python.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/nix")
@@ -72,25 +74,17 @@ class Limits:
 LIMITS = Limits()
 
 
-@dataclass
 class Place:
     """A folder for one submission, and the user it runs as (0: ours).
 
     home: its own folder; shared: for memory that processes share.
     """
 
-    outer: Path
-    uid: int
-
-    @property
-    def home(self) -> Path:
-        """The program's folder."""
-        return self.outer / "place"
-
-    @property
-    def shared(self) -> Path:
-        """What it has as /dev/shm."""
-        return self.outer / "shm"
+    def __init__(self, outer: Path, uid: int) -> None:
+        self.outer = outer
+        self.uid = uid
+        self.home = outer / "place"
+        self.shared = outer / "shm"
 
 
 @dataclass
@@ -163,7 +157,7 @@ class Protection:
         At the end its user's processes are killed and its files removed.
         """
         with contextlib.ExitStack() as stack:
-            uid = 0 if os.getuid() else stack.enter_context(a_user())
+            uid = 0 if os.getuid() else a_user()
             place = Place(Path(tempfile.mkdtemp(dir=work)), uid)
             stack.callback(remove, place.outer)
             place.outer.chmod(0o711)
@@ -236,21 +230,13 @@ def own_threads() -> int:
 # Users that do not exist otherwise ------------------------------------------
 
 
-@contextlib.contextmanager
-def a_user() -> Iterator[int]:
-    """The number of a user that does not exist, ours for a while."""
+def a_user() -> int:
+    """The number of a user that does not exist, another each time."""
     known = {entry.pw_uid for entry in pwd.getpwall()}
-    for uid in random.SystemRandom().sample(USERS, 1000):
-        if uid in known or any(of_user(uid)):
-            continue
-        with socket.socket(socket.AF_UNIX) as claim:
-            if sys.platform == "linux":
-                try:  # of two gradings that choose it, one gets it
-                    claim.bind(f"\0seven-grade-{uid}")
-                except OSError:
-                    continue
-            yield uid
-            return
+    for _ in USERS:
+        uid = USERS[next(numbers) % len(USERS)]
+        if uid not in known and not of_user(uid):
+            return uid
     raise DeskError("no number is free for the user of a submission")
 
 

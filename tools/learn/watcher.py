@@ -83,23 +83,22 @@ class Watched:
 
 def too_much(folder: Path) -> bool:
     """Has a folder more bytes or files than a submission may have?"""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error  # too deep, or closed to us
+
     size = files = 0
-    stack = [str(folder)]
-    while stack:
-        try:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    look = entry.stat(follow_symlinks=False)
-                    size += look.st_blocks * 512
-                    files += 1
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
-                    if size > LIMITS.disk or files > LIMITS.files:
-                        return True
-        except FileNotFoundError:  # it was removed meanwhile
-            continue
-        except OSError:  # too deep, or closed to us
-            return True
+    try:
+        for path, folders, names in os.walk(folder, onerror=refuse):
+            for name in [*folders, *names]:
+                files += 1
+                with contextlib.suppress(FileNotFoundError):
+                    size += os.lstat(f"{path}/{name}").st_blocks * 512
+            if size > LIMITS.disk or files > LIMITS.files:
+                return True
+    except OSError:
+        return True
     return False
 
 
