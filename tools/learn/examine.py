@@ -88,7 +88,8 @@ def check_source(path: Path, name: str) -> str:
         text = path.read_bytes()
         if not text.strip():
             return f"{name} is empty"
-        compile(text.decode(encoding(text)), name, "exec")
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        compile(text.decode(encoding), name, "exec")
     except (RecursionError, MemoryError):
         return f"{name} cannot be read: too much is nested in it"
     except SyntaxError as error:
@@ -99,14 +100,8 @@ def check_source(path: Path, name: str) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         return f"{name}, line {line}: save the file as UTF-8"
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        return f"{name} cannot be read: {why}"
+        return f"{name} cannot be read: {error}"
     return ""
-
-
-def encoding(text: bytes) -> str:
-    """What a source file says of its encoding, else UTF-8."""
-    return tokenize.detect_encoding(io.BytesIO(text).readline)[0]
 
 
 @dataclass

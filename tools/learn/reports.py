@@ -211,25 +211,23 @@ def outcome_lines(report: Report) -> list[str]:
     """The tests in Markdown; what all failures say is said once."""
     failures = report.failures
     once = len(failures) > 1 and alike(failures)
-    same_story = len({tuple(o.story) for o in failures}) == 1
+    same_story = once and len({tuple(o.story) for o in failures}) == 1
     lines = []
     for outcome in report.outcomes:
         mark = "✓" if outcome.passed else "✗"
         lines += ["", *wrapped(f"- {mark} {outcome.title}", "  ")]
-        if outcome.passed:
-            continue
-        said = told(outcome)
-        if once:
-            said = [] if same_story else outcome.story
+        said = [] if outcome.passed or same_story else (
+            outcome.story if once else told(outcome)
+        )
         if said:
             lines += ["", *in_code(said, 8)]
     if once:
-        first = failures[0]
-        common = dataclasses.replace(
-            first, story=first.story if same_story else []
-        )
-        lines += ["", f"✗ The {len(failures)} that failed say the same:"]
-        lines += ["", *in_code(told(common), 4)]
+        story = failures[0].story if same_story else []
+        common = dataclasses.replace(failures[0], story=story)
+        lines += [
+            "", f"✗ The {len(failures)} that failed say the same:",
+            "", *in_code(told(common), 4),
+        ]
     return lines
 
 
