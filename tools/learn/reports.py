@@ -184,7 +184,8 @@ def junit_text(found: Sequence[tuple[Exercise, Report]]) -> str:
             if kind:
                 made = ElementTree.SubElement(case, kind, message=message)
                 made.text = "\n".join(lines)
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
 def text(grading: Grading, student: Student) -> str:
