@@ -200,19 +200,30 @@ def test_a_report_that_cannot_be_written(desk: Desk) -> None:
 
 def test_nothing_is_left_behind(desk: Desk) -> None:
     desk.run("start", "02.1")
+    text = FIRST.solution.read_text()
     desk.file.write_text(
-        "import os, signal, time\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid()\n"
-        "    if os.fork():\n"
-        "        os._exit(0)\n"
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "    time.sleep(600)\n" + FIRST.solution.read_text().replace(
-            "from __future__ import annotations\n", ""
-        )
+        text.replace("from __future__ import annotations\n", '''
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+''')
     )
     desk.run("check", "02.1")
     assert not left_behind(str(desk.my))
+
+
+def test_who_prints_a_lot_goes_on(desk: Desk) -> None:
+    # More than a pipe holds: nobody has to read it.
+    desk.run("start", "02.1")
+    much = "received += data; print('x' * 200_000, flush=True)"
+    text = FIRST.solution.read_text().replace("received += data", much)
+    assert much in text
+    desk.file.write_text(text)
+    assert "Passed." in desk.run("check", "02.1")
 
 
 def test_report(desk: Desk) -> None:
