@@ -228,13 +228,13 @@ def watch(options: argparse.Namespace) -> int:
     """Check one exercise again whenever its file changes."""
     exercise = one(options)
     path = desk.own_file(exercise)
-    seen = 0
+    seen, missing = 0.0, 0
     while True:
-        try:
-            now = path.stat().st_mtime_ns
-        except FileNotFoundError:  # some editors put a new file in its place
-            now = seen
-        if now != seen:
+        now = desk.changed_at(exercise)
+        missing = 0 if now else missing + 1
+        if missing == 2:  # some editors put a new file in its place
+            console.print(f"[dim]{desk.shown(path)} is gone. Waiting ...")
+        if now and now != seen:
             seen = now
             console.rule(time.strftime("%H:%M:%S"))
             check(exercise)
