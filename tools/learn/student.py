@@ -326,9 +326,6 @@ class Serving(Launched):
     port = 0
     waited = False  # for its end: it was meant to end
 
-    def __repr__(self) -> str:
-        return f"the server {' '.join(self.words[-4:])}"
-
     def expect_ready(self) -> None:
         """Wait for the line that names the port. Raises Wrong."""
         deadline = time.monotonic() + START_SECONDS
