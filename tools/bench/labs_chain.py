@@ -32,12 +32,11 @@ from rich.table import Table
 
 from tools.bench.ab import AbError, Load, parse
 from tools.bench.cost import Meter
-from tools.bench.keep import (
+from tools.bench.numbers import formatted, number
+from tools.bench.outcome import (
     add,
     any_fault,
-    formatted,
     keep_raw,
-    number,
     take_cost,
     take_report,
 )
@@ -220,7 +219,7 @@ def measure(
             take_cost(one, meter.read())
             keep_raw(folder, peer.name, one.command, text)
             fill(one, text, late, load)
-            if process.died() is not None:
+            if process.status() is not None:
                 one.error = f"the server died: {process.last_words()}"
     except ServerError as error:
         one.error = str(error)

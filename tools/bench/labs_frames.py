@@ -33,7 +33,8 @@ from rich.table import Table
 
 from tools import peers
 from tools.bench import interpreters
-from tools.bench.keep import add, keep_raw, whole
+from tools.bench.numbers import whole
+from tools.bench.outcome import add, keep_raw
 from tools.bench.peers import start
 from tools.bench.server import scrub
 from tools.bench.x_threads import Interpreter, InterpreterError, identify

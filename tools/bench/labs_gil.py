@@ -28,7 +28,8 @@ from rich.progress import (
 from rich.table import Table
 
 from tools.bench import interpreters, preflight
-from tools.bench.keep import add, keep_raw, number
+from tools.bench.numbers import number
+from tools.bench.outcome import add, keep_raw
 from tools.bench.server import scrub
 from tools.bench.x_threads import Interpreter, InterpreterError
 from tools.data.results import Point, Results, Run

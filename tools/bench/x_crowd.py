@@ -29,11 +29,11 @@ from rich.table import Table
 from tools.bench import ab, plan, wrk
 from tools.bench.cost import Meter
 from tools.bench.holder import ROOM, raise_open_files
-from tools.bench.keep import (
+from tools.bench.numbers import number
+from tools.bench.outcome import (
     add,
     any_fault,
     keep_raw,
-    number,
     take_cost,
     take_report,
 )
@@ -118,7 +118,7 @@ def measure(
     if run.requests_per_second and cpu:
         limit = run.requests_per_second * wall / cpu
         run.extra["load_limit_per_second"] = round(limit)
-    if process.ended(0.1 if run.error else 0.0):
+    if process.wait(0.1 if run.error else 0.0) is not None:
         run.error = f"the server died: {process.last_words()}"
     return run
 

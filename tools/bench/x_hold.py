@@ -43,7 +43,8 @@ from tools.bench.holder import (
     Tally,
     raise_open_files,
 )
-from tools.bench.keep import formatted, keep_raw, number, take_cost
+from tools.bench.numbers import formatted, number
+from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import Process, ServerError, start
 from tools.data.results import Point, Results, Run
 from tools.servers import ROOT, SERVERS, Server, by_name, select
@@ -553,7 +554,7 @@ def measure(
             done = wait(running, 2, meter)
             texts = [client.output() for client in running]
         cost = meter.read()
-        died = process.died() is not None
+        died = process.status() is not None
         words_of_it = process.last_words() if died else None
     one = Run("\n".join(commands))
     fill(one, opened, done, before, held)

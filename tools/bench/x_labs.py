@@ -16,7 +16,7 @@ from types import ModuleType
 
 from rich.console import Console
 
-from tools.bench import keep, table
+from tools.bench import outcome, table
 from tools.bench.server import ServerError
 from tools.data.results import DATA, Results
 
@@ -121,7 +121,7 @@ def one(
     else:
         said = "Figures and raw outputs:"
         if options.reference and status == 0:
-            folder = keep.make_reference(folder, DATA / f"labs-{name}")
+            folder = outcome.make_reference(folder, DATA / f"labs-{name}")
     console.print(f"\n{said} {table.typed(folder)}", soft_wrap=True)
     return status
 

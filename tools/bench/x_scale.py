@@ -27,7 +27,8 @@ from rich.table import Table
 
 from tools.bench import preflight
 from tools.bench.ab import MANY, Load
-from tools.bench.keep import add, number
+from tools.bench.numbers import number
+from tools.bench.outcome import add
 from tools.bench.run import summary
 from tools.bench.server import ServerError, start
 from tools.bench.x_crowd import ab_like, measure, middle

@@ -19,7 +19,8 @@ from rich.markup import escape
 
 from tools.bench import soak
 from tools.bench.cost import Meter
-from tools.bench.keep import add, keep_raw, number, take_cost
+from tools.bench.numbers import number
+from tools.bench.outcome import add, keep_raw, take_cost
 from tools.bench.server import STOP_SECONDS, Process, ServerError, start
 from tools.bench.x_hold import add_server
 from tools.data.results import Point, Results, Run
@@ -151,14 +152,14 @@ def ticker(
 
 def end(process: Process) -> list[str]:
     """SIGTERM, and what is wrong with how it ends."""
-    if process.died() is not None:
+    if process.status() is not None:
         return [f"the server died: {process.last_words()}"]
     os.kill(process.pid, signal.SIGTERM)
-    if not process.ended(STOP_SECONDS):
+    if process.wait(STOP_SECONDS) is None:
         return [f"it still runs {STOP_SECONDS:g} s after SIGTERM"]
     words = process.last_words()
-    if process.died() != 0:
-        return [f"SIGTERM ended it with status {process.died()}: {words}"]
+    if process.status() != 0:
+        return [f"SIGTERM ended it with status {process.status()}: {words}"]
     return [] if words == SILENT else [f"on stderr: {words}"]
 
 

@@ -11,7 +11,6 @@ import contextlib
 import http.client
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,12 +27,11 @@ from rich.table import Table
 from tools.bench import server as servers
 from tools.bench import wrk
 from tools.bench.cost import Meter
-from tools.bench.keep import (
+from tools.bench.numbers import formatted, number
+from tools.bench.outcome import (
     add,
     any_fault,
-    formatted,
     keep_raw,
-    number,
     take_cost,
     take_report,
 )
@@ -293,19 +291,13 @@ class Program(servers.Running):
 
     def __init__(self, words: list[str], port: int) -> None:
         """Start it and wait until it listens. Raises ServerError."""
-        self._port = port
         # A line for each request is of no use, and would fill a file.
         quiet = ["sh", "-c", 'exec "$@" 2>/dev/null', "sh"]
         python = words[0] == sys.executable
-        super().__init__([*quiet, *words] if python else words, ROOT)
+        super().__init__(
+            [*quiet, *words] if python else words, ROOT, port
+        )
         self.command = " ".join(words) + " 2>/dev/null" * python
-
-    def _ready(self) -> tuple[str, int] | None:
-        with contextlib.suppress(OSError):
-            address = ("127.0.0.1", self._port)
-            socket.create_connection(address, 1).close()
-            return f"http://127.0.0.1:{self._port}/", self._port
-        return None
 
 
 @contextlib.contextmanager
@@ -319,18 +311,12 @@ def started(case: Case, site: Path) -> Iterator[servers.Running]:
         with servers.start(ours, 0.0, options) as process:
             yield process
         return
-    port = _free_port()
+    port = servers.free_port()
     program = Program(words_of(case, port, site), port)
     try:
         yield program
     finally:
         program.stop()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 # Measuring ----------------------------------------------------------------
@@ -359,7 +345,7 @@ def measure(case: Case, site: Path, load: wrk.Load, folder: Path) -> Run:
             keep_raw(folder, raw_name(case), one.command, text)
             fill(one, text, late)
             take_cost(one, cost)
-            if process.died() is not None:
+            if process.status() is not None:
                 one.error = f"the server died: {process.last_words()}"
     except servers.ServerError as error:
         one.error = shown(str(error), site)

@@ -26,14 +26,8 @@ from rich.table import Table
 from tools.bench import server as servers
 from tools.bench.ab import MANY, AbError, Load, parse
 from tools.bench.cost import Meter
-from tools.bench.keep import (
-    add,
-    formatted,
-    keep_raw,
-    take_cost,
-    take_report,
-    whole,
-)
+from tools.bench.numbers import formatted, whole
+from tools.bench.outcome import add, keep_raw, take_cost, take_report
 from tools.bench.run import PROGRAMS, SHOWN, fault, run_load, summary
 from tools.data.results import Point, Results, Run
 from tools.servers import Server, by_name
@@ -383,7 +377,7 @@ def measure(
             keep_raw(folder, raw_name(case), one.command, text)
             fill(one, text, late)
             take_cost(one, cost)
-            if process.died() is not None:
+            if process.status() is not None:
                 one.error = f"the server died: {process.last_words()}"
     except servers.ServerError as error:
         one.error = str(error)

@@ -1,45 +1,28 @@
-"""What the experiments and ``./bench.sh`` itself do alike.
+"""What came of a run: its figures, its point, its raw output, its place."""
 
-A run is filled with what the load generator said and with what the load
-cost the server, added to its point, and its raw output kept. And the
-kinds of numbers on the command lines, and how a figure is printed.
-"""
-
-import argparse
-import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-from tools.bench import ab, wrk
 from tools.bench.cost import Cost
-from tools.bench.server import scrub
+from tools.bench.report import Report
+from tools.common.launch import scrub
 from tools.data.results import Point, Results, Run
 
-# A run and its point -----------------------------------------------------
 
-
-def take_report(
-    run: Run, report: ab.Report | wrk.Report, timed: bool = True
-) -> None:
+def take_report(run: Run, report: Report, timed: bool = True) -> None:
     """A load generator's figures into a run, but not what was wrong.
 
     timed: False leaves out all that depends on how fast it was.
     """
-    run.requests = report.requests
-    run.failed = report.failed
-    run.non_2xx = report.non_2xx
-    run.body_bytes = report.body_bytes
-    run.response_bytes = report.response_bytes
+    names = ["requests", "failed", "non_2xx", "body_bytes", "response_bytes"]
     if timed:
-        run.seconds = report.seconds
+        names += ["seconds", "latency_ms"]
         run.requests_per_second = report.per_second
-        run.latency_ms = report.latency_ms
+    for name in names:
+        setattr(run, name, getattr(report, name))
 
 
-def any_fault(
-    report: ab.Report | wrk.Report, late: bool, interrupted: str
-) -> str | None:
+def any_fault(report: Report, late: bool, interrupted: str) -> str | None:
     """Why a report is no good figure where no answer may be an error.
 
     late: the generator had to be interrupted; interrupted: how to say
@@ -89,45 +72,3 @@ def make_reference(folder: Path, place: Path) -> Path:
     fresh.rename(place)
     shutil.rmtree(folder)
     return place
-
-
-# Numbers -----------------------------------------------------------------
-
-
-def number(
-    low: float, high: float, kind: Callable[[str], float] = int
-) -> Callable[[str], float]:
-    """A check for argparse: a number from low to high."""
-
-    def check(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from {low} to {high}"
-            )
-        return value
-
-    return check
-
-
-def whole(low: int, high: int) -> Callable[[str], float]:
-    """A check for argparse: a number written in digits alone."""
-    return number(low, high, _digits)
-
-
-def _digits(text: str) -> int:
-    """An int. Raises ValueError for a sign, a space, or 1_000 too."""
-    if not text.isdecimal():
-        raise ValueError(text)
-    return int(text)
-
-
-def formatted(value: float | None, how: str, unit: float = 1.0) -> str:
-    """A figure for a table, in this unit; "" if there is none.
-
-    how: as for `str.format`, such as "{:.2f}".
-    """
-    return "" if value is None else how.format(value / unit)
