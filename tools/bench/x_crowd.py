@@ -37,6 +37,7 @@ from tools.bench.outcome import (
     take_cost,
     take_report,
 )
+from tools.bench.report import Report
 from tools.bench.run import GRACE_SECONDS, PROGRAMS, SHOWN, run_load, summary
 from tools.bench.server import Process, ServerError, start
 from tools.bench.x_hold import words
@@ -65,7 +66,7 @@ class Generator:
     shown: Callable[[str], list[str]]
     command: Callable[[str], list[str]]
 
-    def parse(self, text: str) -> ab.Report | wrk.Report:
+    def parse(self, text: str) -> Report:
         """Its figures. Raises AbError or WrkError."""
         return wrk.parse(text) if self.name == "wrk" else ab.parse(text)
 
