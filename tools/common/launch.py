@@ -145,12 +145,12 @@ class Launched:
         eventually(lambda: self.status() is not None, seconds)
         return self.status()
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
         """SIGTERM, wait, kill what is left. Does nothing if it ended."""
         try:
             self.processes()  # its workers, in case we must kill them
             self.signal(signal.SIGTERM)
-            self.wait()
+            self.wait(seconds)
         finally:
             self.kill()
 
