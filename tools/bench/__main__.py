@@ -23,7 +23,7 @@ from rich.progress import (
 from tools import peers
 from tools.bench import adapter, plan, preflight, table, wrk
 from tools.bench.numbers import whole
-from tools.bench.outcome import make_reference, own_folder
+from tools.bench.outcome import as_typed, make_reference, own_folder
 from tools.bench.peers import start
 from tools.bench.run import Bench
 from tools.common.files import DataError
@@ -150,6 +150,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     add("--no-site", action="store_true", help="do not build the site")
     options = parser.parse_args(arguments)
+    options.command = as_typed(arguments)
     try:
         _check(options)
     except (ValueError, DataError) as error:
@@ -203,26 +204,6 @@ def _check_beside(options: argparse.Namespace) -> None:
             )
         if os.pathsep in str(path.resolve()):
             raise ValueError(f"--beside {path}: a path with {os.pathsep!r}")
-
-
-def _command(options: argparse.Namespace) -> str:
-    """The command as typed, without what only this machine knows."""
-    words = ["./bench.sh"]
-    if options.mode != "default":
-        words.append(f"--{options.mode}")
-    if options.peers:
-        everyone = len(options.peers) == len(peers.PEERS)
-        names = ",".join(peer.name for peer in options.peers)
-        words.append("all" if everyone else names)
-    if options.only is not None:
-        words += ["--only", ",".join(s.name for s in options.servers)]
-    if options.repeats:
-        words += ["--repeats", str(options.repeats)]
-    if options.load:
-        words += ["--load", options.load]
-    if options.reference:
-        words.append("--reference")
-    return " ".join(words)
 
 
 # Running ------------------------------------------------------------------
@@ -289,7 +270,7 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
     now = datetime.datetime.now().astimezone()
     folder = options.output or own_folder(now)
     results = Results(
-        command=_command(options),
+        command=options.command,
         mode=options.mode,
         started=now.isoformat(timespec="seconds"),
         commit=preflight.commit(),

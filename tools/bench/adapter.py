@@ -2,8 +2,6 @@
 
 import argparse
 import datetime
-import re
-import shlex
 import shutil
 import sys
 import time
@@ -14,7 +12,7 @@ from rich.console import Console
 
 from tools.bench import preflight, table
 from tools.bench.numbers import whole
-from tools.bench.outcome import make_reference, own_folder
+from tools.bench.outcome import as_typed, make_reference, own_folder
 from tools.bench.server import ServerError
 from tools.data.results import DATA, Results
 
@@ -72,14 +70,3 @@ class Adapted:
             folder = make_reference(folder, DATA / self.name)
         console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
         return status
-
-
-def as_typed(words: list[str]) -> str:
-    """A command without what only this machine knows: folders."""
-    shown = ["./bench.sh"]
-    skip = False
-    for word in words:
-        if not skip and not word.startswith("--output"):
-            shown.append(re.sub(r"(?<![^\s,=])/(?:[^\s,=/]+/)*", "", word))
-        skip = word == "--output"
-    return shlex.join(shown)

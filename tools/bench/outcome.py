@@ -1,7 +1,10 @@
 """What came of a run: its figures, its point, its raw output, its place."""
 
 import datetime
+import re
+import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.bench.cost import Cost
@@ -85,3 +88,14 @@ def own_folder(now: datetime.datetime) -> Path:
     while folder.exists():
         folder, number = OWN / f"{name}-{number}", number + 1
     return folder
+
+
+def as_typed(words: Sequence[str]) -> str:
+    """A command without what only this machine knows: folders."""
+    shown = ["./bench.sh"]
+    skip = False
+    for word in words:
+        if not skip and not word.startswith(("--output", "--no-site")):
+            shown.append(re.sub(r"(?<![^\s,=])/(?:[^\s,=/]+/)*", "", word))
+        skip = word == "--output"
+    return shlex.join(shown)

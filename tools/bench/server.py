@@ -12,7 +12,6 @@ from tools.common.launch import (
     STOP_SECONDS,
     Launched,
     LaunchError,
-    eventually,
     scrub,
 )
 from tools.servers import Server
@@ -37,33 +36,11 @@ class Running(Launched):
         super().__init__(words, cwd=cwd)
         self.command = " ".join(words)  # to start it by hand
         try:
-            if port:
-                self._wait_until_listening(port)
-            self.port = port or self.wait_until_ready(READY_SECONDS)
+            self.port = self.wait_until_ready(READY_SECONDS, port)
         except BaseException:
             self.stop()
             raise
         self.url = f"http://{HOST}:{self.port}/"
-
-    def _wait_until_listening(self, port: int) -> None:
-        def listens() -> bool:
-            with contextlib.suppress(OSError):
-                socket.create_connection((HOST, port), 1).close()
-                return True
-            return False
-
-        eventually(
-            lambda: self.status() is not None or listens(), READY_SECONDS
-        )
-        if self.status() is not None:
-            raise ServerError(
-                f"the server does not start: {self.last_words()}"
-            )
-        if not listens():
-            raise ServerError(
-                f"the server was not ready {READY_SECONDS:g} s after its "
-                "start"
-            )
 
     def warm_up(self, requests: int) -> None:
         """Send a few ordinary requests. Raises ServerError."""
