@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -38,7 +38,19 @@ PEER_REPEATS = 5
 MOST_REPEATS = 50
 WIDTH = 100  # columns when the output goes to a file
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
-EXPERIMENTS = Path(__file__).parent  # the folder of x_NAME.py
+# ./bench.sh NAME -> its module.
+EXPERIMENTS = {
+    "crowd": "experiments.crowd",
+    "gains": "experiments.gains",
+    "hold": "experiments.hold",
+    "labs": "experiments.labs",
+    "record": "x_record",
+    "scale": "experiments.scale",
+    "soak": "experiments.soak",
+    "static": "experiments.static",
+    "threads": "experiments.threads",
+    "wire": "x_wire",
+}
 HELP = {"-h", "--help"}
 
 ABOUT = """\
@@ -395,19 +407,20 @@ def _build_site(console: Console) -> bool:
 
 def experiment_names() -> list[str]:
     """The experiments there are, in alphabetical order."""
-    files = EXPERIMENTS.glob("x_*.py")
-    return sorted(file.stem.removeprefix("x_") for file in files)
+    return sorted(EXPERIMENTS)
 
 
-def _experiment(name: str) -> Experiment:
-    return cast(Experiment, importlib.import_module(f"tools.bench.x_{name}"))
+def _experiment(name: str) -> Any:
+    return importlib.import_module(f"tools.bench.{EXPERIMENTS[name]}")
 
 
 def _experiments() -> str:
     """What --help says of the experiments."""
     lines = ["experiments (./bench.sh NAME --help explains its options):"]
     for name in experiment_names():
-        lines.append(f"  {name:<12} {_experiment(name).ABOUT}")
+        module = _experiment(name)
+        about = getattr(module, "HELP", "") or module.ABOUT
+        lines.append(f"  {name:<12} {about}")
     return "\n".join(lines)
 
 
@@ -426,6 +439,15 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
         )
         sys.exit(2)
     module = _experiment(name)
+    if hasattr(module, "HELP"):
+        parser = Parser(
+            prog=f"./bench.sh {name}", description=module.HELP,
+            allow_abbrev=False,
+        )
+        module.add_options(parser)
+        options = parser.parse_args(arguments)
+        _catch_signals()
+        return int(module.run(options))
     options = _experiment_options(name, module, arguments)
     _catch_signals()
     open_files = preflight.raise_open_files()
@@ -471,7 +493,7 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
 
 
 def _experiment_options(
-    name: str, module: Experiment, arguments: list[str]
+    name: str, module: Any, arguments: list[str]
 ) -> argparse.Namespace:
     """The options of an experiment. Exits with status 2 on nonsense."""
     parser = Parser(

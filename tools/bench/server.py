@@ -5,6 +5,7 @@ import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,11 +34,15 @@ class Running:
 
     command = ""  # how to start it by hand on the port it has now
 
-    def __init__(self, words: list[str], cwd: Path | None = None) -> None:
+    def __init__(
+        self, words: list[str], cwd: Path | None = None, port: int = 0
+    ) -> None:
         """Start it in the folder cwd and wait until it is ready.
 
-        Raises ServerError.
+        port: ready is when it listens there. Raises ServerError.
         """
+        self._fixed_port = port
+        self.command = " ".join(words)
         self.switches: int | None = None  # of its whole life, once ended
         self._exit: int | None = None
         self._workers: list[psutil.Process] = []
@@ -65,7 +70,11 @@ class Running:
 
     def _ready(self) -> tuple[str, int] | None:
         """Its address and port if it is ready, else None."""
-        raise NotImplementedError
+        port = self._fixed_port
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return f"http://127.0.0.1:{port}/", port
+        return None
 
     def _wait_ready(self) -> tuple[str, int]:
         deadline = time.monotonic() + READY_SECONDS
@@ -146,6 +155,24 @@ class Running:
                 self._child.returncode = self._exit
                 self.switches = usage.ru_nvcsw + usage.ru_nivcsw
         return self._exit
+
+    def status(self) -> int | None:
+        """Its exit status, None: still running."""
+        return self.died()
+
+    def wait(self, seconds: float = STOP_SECONDS) -> int | None:
+        """Wait so long for its end; its exit status, None: it goes on."""
+        self.ended(seconds)
+        return self.died()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its own process."""
+        os.kill(self.pid, number)
+
+    @property
+    def complaints(self) -> str:
+        """What stands on its stderr so far."""
+        return _text(self._err)
 
     def ended(self, seconds: float) -> bool:
         """True if it has ended, or does so within this time."""
@@ -246,3 +273,10 @@ def _text(file: IO[bytes]) -> str:
     """All of a file that another process is writing."""
     size = os.fstat(file.fileno()).st_size
     return os.pread(file.fileno(), size, 0).decode("utf-8", "replace")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
