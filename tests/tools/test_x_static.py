@@ -78,7 +78,7 @@ def test_http_server_serves_the_page(
         client.getresponse().read()
         assert (client.sock is not None) == kept == case.keep_alive
         client.close()
-        assert process.died() is None
+        assert process.status() is None
         assert str(site) not in x.shown(process.command, site)
 
 

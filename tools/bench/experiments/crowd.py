@@ -29,7 +29,7 @@ from tools.bench.experiments.session import (
     spread,
     words_option,
 )
-from tools.bench.keep import number
+from tools.bench.numbers import number
 from tools.bench.server import start
 from tools.data.results import Point, Run
 from tools.servers import by_name

@@ -40,7 +40,7 @@ from tools.bench.experiments.session import (
     spread,
 )
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
-from tools.bench.keep import keep_raw
+from tools.bench.outcome import keep_raw
 from tools.bench.peers import start
 from tools.common.files import save_json
 from tools.data.results import Point, Run

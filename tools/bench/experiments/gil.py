@@ -22,7 +22,7 @@ from tools.bench.experiments.session import (
     some_of,
 )
 from tools.bench.interpreters import Interpreter
-from tools.bench.keep import keep_raw
+from tools.bench.outcome import keep_raw
 from tools.data.results import Point, Run
 from tools.servers import ROOT
 

@@ -39,7 +39,8 @@ from tools.bench.experiments.session import (
     servers_option,
     words_option,
 )
-from tools.bench.keep import keep_raw, number, take_cost
+from tools.bench.numbers import number
+from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import Process, ServerError, start
 from tools.common.launch import Launched
 from tools.common.raw_client import Client, NoAnswer

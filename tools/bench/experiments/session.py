@@ -27,19 +27,21 @@ from rich.table import Table
 from tools.bench import ab, preflight, wrk
 from tools.bench.cost import Meter
 from tools.bench.interpreters import Interpreter, InterpreterError
-from tools.bench.keep import (
+from tools.bench.numbers import number
+from tools.bench.outcome import (
     add,
     any_fault,
     keep_raw,
     make_reference,
-    number,
+    own_folder,
     take_cost,
     take_report,
 )
+from tools.bench.report import NoFigures
 from tools.bench.run import PROGRAMS, SHOWN, run_load, summary
 from tools.bench.server import Running, ServerError
 from tools.bench.table import typed
-from tools.data.results import DATA, OWN, Point, Results, Run
+from tools.data.results import DATA, Point, Results, Run
 from tools.servers import SERVERS, Server, select
 
 WIDTH = 100  # columns when the output goes to a file
@@ -266,7 +268,7 @@ class Session:
         keep_raw(self.folder, name or "server", one.command, text)
         try:
             report = (wrk if program == "wrk" else ab).parse(text)
-        except (ab.AbError, wrk.WrkError) as error:
+        except NoFigures as error:
             one.error = str(error)
         else:
             take_report(one, report)
@@ -353,15 +355,6 @@ def conduct(
         folder = make_reference(folder, DATA / name)
     session.say(f"\n{said} {typed(folder)}")
     return status
-
-
-def own_folder(now: datetime.datetime) -> Path:
-    """A new folder of the reader's own results, named by the time."""
-    name = now.strftime("%Y%m%d-%H%M%S")
-    folder, count = OWN / name, 2
-    while folder.exists():
-        folder, count = OWN / f"{name}-{count}", count + 1
-    return folder
 
 
 def as_typed(words: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from tools.bench.experiments.session import (
     words_option,
 )
 from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
-from tools.bench.keep import keep_raw, take_cost
+from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import STOP_SECONDS, Process, start
 from tools.data.results import Point, Run
 from tools.servers import NO, YES, Server, by_name
