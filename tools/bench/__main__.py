@@ -39,12 +39,14 @@ MODES = ("classic", "full", "smoke", "peers")
 
 # ./bench.sh NAME -> the module of the experiment, see `Experiment`.
 EXPERIMENTS = {
-    name: f"tools.bench.x_{name}"
+    name: f"tools.bench.experiments.{name}"
     for name in (
         "crowd", "gains", "hold", "labs", "record", "scale", "soak",
         "static", "threads", "wire",
     )
 }
+for name in ("record", "wire"):
+    EXPERIMENTS[name] = f"tools.bench.x_{name}"
 
 ABOUT = """\
 Measures the servers under load, prints a table, keeps the figures in

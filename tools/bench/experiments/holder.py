@@ -13,20 +13,16 @@ import argparse
 import ipaddress
 import json
 import math
-import os
 import re
-import resource
 import selectors
 import socket
-import sys
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
-ROOM = 64  # open files a process needs beside its connections
+from tools.bench.experiments.machine import ROOM, raise_open_files
+
 PER_ADDRESS = 4096  # connections from one address: ports are found quickly
 BODY_BYTES = 249  # of the page that every server sends
-MANY = 1_000_000  # open files, where there is no limit
 CONNECT_SECONDS = 30.0  # for one connection
 OPEN_SECONDS = 120.0  # for all
 QUEUE = 1024  # connections that may wait for accept: a quarter of it
@@ -78,9 +74,9 @@ class Holder:
     address: str = "127.0.0.1"  # the first of ours
     tally: Tally = field(default_factory=Tally)
     body: bytes = b""  # the first that came; all others must equal it
-
-    def __post_init__(self) -> None:
-        self.selector = selectors.DefaultSelector()
+    selector: selectors.BaseSelector = field(
+        default_factory=selectors.DefaultSelector
+    )
 
     def open(self, seconds: float = math.inf) -> None:
         """Open all, a request on each, within so many seconds.
@@ -195,13 +191,10 @@ def waiting(port: int) -> int:
     lines of /proc/net/tcp are the listening sockets. 0: not known.
     """
     try:
-        table = os.open("/proc/net/tcp", os.O_RDONLY)
+        with open("/proc/net/tcp", "rb", buffering=0) as table:
+            lines = table.read(4096).decode("ascii").splitlines()
     except OSError:
         return 0
-    try:
-        lines = os.read(table, 4096).decode("ascii").splitlines()
-    finally:
-        os.close(table)
     longest = 0
     for line in lines[1:-1]:  # the last may be cut
         words = line.split()
@@ -212,45 +205,17 @@ def waiting(port: int) -> int:
     return longest
 
 
-def raise_open_files(wanted: int) -> int:
-    """Allow us, and those we start, so many open files if we may.
-
-    Returns how many are allowed now.
-    """
-    most = Path("/proc/sys/fs/nr_open")
-    if most.is_file():
-        wanted = min(wanted, int(most.read_text()))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    if soft == unlimited:
-        return max(wanted, MANY)
-    if soft >= wanted:
-        return soft
-    enough = hard == unlimited or hard >= wanted
-    for limits in ((wanted, hard if enough else wanted), (hard, hard)):
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        except (OSError, ValueError):  # only root may raise the hard one
-            continue
-        break
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
-def main() -> int:
-    """Run from the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python3 -m tools.bench.holder")
+def main() -> None:
+    """Hold connections as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tools.bench.experiments.holder"
+    )
     add = parser.add_argument
     add("port", type=int, help="of the server on 127.0.0.1")
     add("connections", type=int, help="how many to hold")
-    add("--address", default="127.0.0.1", help="the first of ours")
-    add(
-        "--seconds", type=float, default=60.0,
-        help="to wait for answers when all are open",
-    )
-    add(
-        "--open-seconds", type=float, default=OPEN_SECONDS,
-        help="to open all of them",
-    )
+    add("address", help="the first of ours")
+    add("open_seconds", type=float, help="to open all of them")
+    add("seconds", type=float, help="to wait for answers then")
     options = parser.parse_args()
     raise_open_files(options.connections + ROOM)
     holder = Holder(options.port, options.connections, options.address)
@@ -258,8 +223,7 @@ def main() -> int:
     print(json.dumps(asdict(holder.tally)), flush=True)
     holder.read(options.seconds)
     print(json.dumps(asdict(holder.tally)), flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,27 +10,27 @@ import argparse
 import contextlib
 import dataclasses
 import shutil
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
-from tools.bench.numbers import number
-from tools.bench.outcome import add
-from tools.bench.run import summary
-from tools.bench.server import ServerError, start
-from tools.bench.x_crowd import ab_like, measure, with_wrk
-from tools.data.results import Point, Results, Run
+from tools.bench.experiments.session import (
+    Refused,
+    Session,
+    common_options,
+    conduct,
+    figure,
+    number_option,
+    spread,
+)
+from tools.bench.server import start
+from tools.data.results import Point, Run
 from tools.servers import ROOT, Server, by_name
 
-ABOUT = "what each idea of 07 is worth: taken away one at a time (9 minutes)"
+HELP = "what each idea of 07 is worth: taken away one at a time (9 minutes)"
 COPIES = ".patched"  # folder of the repository, for the changed copies
 CLIENTS = 100
 SECONDS = 3  # a load
@@ -125,16 +125,19 @@ IDEAS = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this experiment."""
-    parser.add_argument(
-        "--seconds", type=number(1, 3600), default=SECONDS, metavar="S",
-        help=f"of each load (default: {SECONDS})",
-    )
+    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
+    common_options(parser, "gains")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure 07 without each idea; 1 if one failed."""
+    return conduct("gains", options, measure)
 
 
 def patched(idea: Idea, folder: Path) -> Server:
     """07 without an idea, as a copy in a folder of its own.
 
-    Raises ValueError if the words to be replaced are not there once.
+    Raises Refused if the words to be replaced are not there once.
     """
     original = by_name("07")
     options = (*original.options, *idea.options)
@@ -150,10 +153,10 @@ def patched(idea: Idea, folder: Path) -> Server:
     for name, old, new in idea.changes:
         text = (copy / name).read_text(encoding="utf-8")
         if text.count(old) != 1:
-            raise ValueError(
+            raise Refused(
                 f"{idea.name!r}: {old.strip()!r} is {text.count(old)} times "
-                f"in 07_parallel/{name}, not once: tools/bench/x_gains.py "
-                "has to follow"
+                f"in 07_parallel/{name}, not once: the list of ideas has to "
+                "follow"
             )
         changed = text.replace(old, new)
         (copy / name).write_text(changed, encoding="utf-8")
@@ -172,85 +175,48 @@ def copies() -> Iterator[dict[str, Server]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(
-    options: argparse.Namespace,
-    results: Results,
-    folder: Path,
-    console: Console,
-) -> int:
-    """Measure all of them, repeats interleaved; 1 if one failed."""
-    if shutil.which("wrk"):
-        results.tools["wrk"] = wrk.version() or "?"
-    points = {
-        (suite, idea.name): Point(
-            "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
-            variant=idea.name,
-        )
-        for suite in (KEEP, NEW)
-        for idea in IDEAS
-        if suite in idea.suites
+def measure(session: Session) -> int:
+    """All ideas, in both suites."""
+    seconds = session.options.seconds
+    loads: dict[str, Load | wrk.Load] = {
+        KEEP: Load(CLIENTS, MANY, seconds, keep_alive=True),
+        NEW: Load(CLIENTS, MANY, seconds),
     }
-    repeats = options.repeats or REPEATS
-    try:
-        with copies() as servers:
-            for turn in range(1, repeats + 1):
-                for (suite, name), point in points.items():
-                    console.print(
-                        f"[bold]{name}[/], {suite}, run {turn} of {repeats}"
-                    )
-                    one = _measure(
-                        servers[name], suite, options.seconds, results.load,
-                        folder,
-                    )
-                    add(results, point, one)
-                    console.print(f"  {escape(summary(one))}")
-                    results.save(folder)
-    except ValueError as error:
-        console.print(f"[red]{escape(str(error))}")
-        return 1
-    show(list(points.values()), console)
-    return int(any(point.status != "ok" for point in points.values()))
+    if shutil.which("wrk"):
+        session.results.tools["wrk"] = wrk.version() or "?"
+        loads[KEEP] = wrk.Load(CLIENTS, seconds)
 
-
-def _measure(
-    server: Server, suite: str, seconds: int, kind: str, folder: Path
-) -> Run:
-    if suite == KEEP and shutil.which("wrk"):
-        load = with_wrk(wrk.Load(CLIENTS, seconds))
-    else:
-        load = ab_like(
-            kind, Load(CLIENTS, MANY, seconds, keep_alive=suite == KEEP)
-        )
-    try:
+    def one(server: Server, load: Load | wrk.Load) -> Run:
         with start(server, 0.0, ("--workers", "1")) as process:
             process.warm_up(WARM_UP)
-            return measure(process, load, seconds, folder)
-    except ServerError as error:
-        return Run("", error=str(error))
+            return session.load(process, load, name="07", busy=True)
 
-
-def show(points: list[Point], console: Console) -> None:
-    """Print CPU per request and its ratio to the original."""
-    for suite in (KEEP, NEW):
-        table = Table(title=suite, box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("07")
-        for column in ("CPU us/request", "lowest-highest", "times", "req/s"):
-            table.add_column(column, justify="right")
-        unit = None
-        for point in (p for p in points if p.suite == suite):
-            values = [1000 * value for value in point.values("cpu_ms")]
-            if not values:
-                table.add_row(point.variant, "[red]failed")
-                continue
-            middle = statistics.median(values)
-            unit = unit or middle
-            table.add_row(
-                point.variant, f"{middle:.2f}",
-                f"{min(values):.2f}-{max(values):.2f}",
-                f"{middle / unit:.2f}",
-                f"{point.median('requests_per_second') or 0:,.0f}",
-            )
-        console.print(table)
-    for point in points:
-        if point.status != "ok":
-            console.print(f"{point.variant}: {escape(point.reason)}")
+    with copies() as servers:
+        session.rounds(
+            [
+                (
+                    Point(
+                        "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
+                        variant=idea.name,
+                    ),
+                    partial(one, servers[idea.name], load),
+                )
+                for suite, load in loads.items()
+                for idea in IDEAS
+                if suite in idea.suites
+            ],
+            REPEATS,
+        )
+    for suite in loads:
+        points = session.results.suite(suite)
+        unit = points[0].median("cpu_ms") or 1.0
+        session.show(
+            {
+                "07": lambda p: p.variant,
+                "CPU us/request": spread("cpu_ms", "{:.2f}", 0.001),
+                "times": figure("cpu_ms", "{:.2f}", unit),
+                "req/s": figure("requests_per_second"),
+            },
+            points=points, title=suite,
+        )
+    return session.status()
