@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -39,6 +39,7 @@ MOST_REPEATS = 50
 WIDTH = 100  # columns when the output goes to a file
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
 EXPERIMENTS = Path(__file__).parent  # the folder of x_NAME.py
+IN_ROOMS = ("record", "wire")  # modules of tools/bench/experiments
 HELP = {"-h", "--help"}
 
 ABOUT = """\
@@ -396,10 +397,15 @@ def _build_site(console: Console) -> bool:
 def experiment_names() -> list[str]:
     """The experiments there are, in alphabetical order."""
     files = EXPERIMENTS.glob("x_*.py")
-    return sorted(file.stem.removeprefix("x_") for file in files)
+    return sorted([*(f.stem.removeprefix("x_") for f in files), *IN_ROOMS])
 
 
 def _experiment(name: str) -> Experiment:
+    if name in IN_ROOMS:
+        return cast(
+            Experiment,
+            importlib.import_module(f"tools.bench.experiments.{name}"),
+        )
     return cast(Experiment, importlib.import_module(f"tools.bench.x_{name}"))
 
 
@@ -407,7 +413,9 @@ def _experiments() -> str:
     """What --help says of the experiments."""
     lines = ["experiments (./bench.sh NAME --help explains its options):"]
     for name in experiment_names():
-        lines.append(f"  {name:<12} {_experiment(name).ABOUT}")
+        module: Any = _experiment(name)
+        about = module.HELP if name in IN_ROOMS else module.ABOUT
+        lines.append(f"  {name:<12} {about}")
     return "\n".join(lines)
 
 
@@ -426,6 +434,8 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
         )
         sys.exit(2)
     module = _experiment(name)
+    if name in IN_ROOMS:
+        return _in_room(module, name, arguments, console)
     options = _experiment_options(name, module, arguments)
     _catch_signals()
     open_files = preflight.raise_open_files()
@@ -467,6 +477,24 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
     if options.reference and status == 0:
         folder = make_reference(folder, DATA / name)
     console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
+    return status
+
+
+def _in_room(
+    module: Any, name: str, arguments: list[str], console: Console
+) -> int:
+    """Run one of tools.bench.experiments, and build the site after it."""
+    parser = Parser(
+        prog=f"./bench.sh {name}", description=module.HELP,
+        allow_abbrev=False,
+    )
+    module.add_options(parser)
+    options = parser.parse_args(arguments)
+    _catch_signals()
+    status: int = module.run(options)
+    build = getattr(module, "ON_EVERY_PAGE", False)
+    if build and not (status or options.no_site or options.output):
+        return int(not _build_site(console))
     return status
 
 
