@@ -275,7 +275,12 @@ def _client(
     lane = places.get(walk.thread.get(place, 0))
     if lane is None:
         raise TimelineError("a request was answered by an unknown thread")
-    return Client(*(t - zero for t in client + times), lane=lane)
+    begun, connected, sent, first_byte, done = (t - zero for t in client)
+    accepted, read, answered = (t - zero for t in times)
+    return Client(
+        begun, connected, sent, first_byte, done, accepted, read, answered,
+        lane,
+    )  # fmt: skip
 
 
 def _spans(deeds: list[_Deed], zero: int, length: int) -> tuple[Span, ...]:
