@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tools.bench import preflight
-from tools.data import conformance
-from tools.data.conformance import (
+from tools.data import rules_seen as conformance
+from tools.data.rules_seen import (
     EXPECTED,
     FAILED,
     OUTCOMES,

@@ -21,7 +21,7 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 from tests import conformance
 from tests.process import Running, running
 from tools.common.raw_client import transcript
-from tools.data.conformance import sides
+from tools.data.rules_seen import sides
 from tools.rules import RULES
 from tools.servers import LESSONS, NO, ROOT, SERVERS, YES, Server
 

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 
 from tools import peers
-from tools.bench import adapter, plan, preflight, table, wrk
+from tools.bench import plan, preflight, table, wrk
 from tools.bench.numbers import whole
 from tools.bench.outcome import as_typed, make_reference, own_folder
 from tools.bench.peers import start
@@ -45,8 +45,6 @@ EXPERIMENTS = {
         "static", "threads", "wire",
     )
 }
-for name in ("record", "wire"):
-    EXPERIMENTS[name] = f"tools.bench.x_{name}"
 
 ABOUT = """\
 Measures the servers under load, prints a table, keeps the figures in
@@ -381,8 +379,7 @@ def _build_site(console: Console, **environment: str) -> int:
 
 
 def _experiment(name: str) -> Experiment:
-    module = importlib.import_module(EXPERIMENTS[name])
-    return cast(Experiment, adapter.adapted(name, module))
+    return cast(Experiment, importlib.import_module(EXPERIMENTS[name]))
 
 
 def _experiments() -> str:

@@ -9,7 +9,6 @@ prints.
 import argparse
 import datetime
 import math
-import re
 import resource
 import shlex
 import shutil
@@ -31,6 +30,7 @@ from tools.bench.numbers import number
 from tools.bench.outcome import (
     add,
     any_fault,
+    as_typed,
     keep_raw,
     make_reference,
     own_folder,
@@ -355,17 +355,6 @@ def conduct(
         folder = make_reference(folder, DATA / name)
     session.say(f"\n{said} {typed(folder)}")
     return status
-
-
-def as_typed(words: Sequence[str]) -> str:
-    """A command without what only this machine knows: folders."""
-    shown = ["./bench.sh"]
-    skip = False
-    for word in words:
-        if not skip and not word.startswith("--output"):
-            shown.append(re.sub(r"(?<![^\s,=])/(?:[^\s,=/]+/)*", "", word))
-        skip = word == "--output"
-    return shlex.join(shown)
 
 
 def _patience(load: Load) -> float:

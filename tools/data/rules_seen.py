@@ -5,15 +5,14 @@ contract and of each cell of the table of lessons did on each server.
 `FILE` is the committed one, shown on the site.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.common.files import read_json, reading, save
+from tools.common.files import read_json, reading, save_json
 from tools.data.results import DATA, Machine
-from tools.servers import LESSONS, NO, POOL, YES, Server, by_name
+from tools.servers import LESSONS, NO, POOL, YES, Server
 
 SCHEMA = 1
 FILE = DATA / "conformance.json"
@@ -83,8 +82,12 @@ class Conformance:
     schema: int = SCHEMA
 
     def save(self, file: Path) -> None:
-        """Write the file; a crash leaves the old one whole."""
-        save(file, to_json(self))
+        """Write the file, without what is nought or empty in a cell."""
+        data = asdict(self)
+        for row in [*data["rules"].values(), *data["lessons"].values()]:
+            for where, cell in row.items():
+                row[where] = {key: what for key, what in cell.items() if what}
+        save_json(file, data)
 
 
 def place(server: str, side: str = "") -> str:
@@ -109,16 +112,15 @@ def lacks(
     run: Conformance, rules: Iterable[str], servers: Sequence[Server]
 ) -> Iterator[str]:
     """What has to be in a run and is not, as the rest of a sentence."""
+    step_of = {server.name: server.step for server in servers}
     for rule in rules:
         cells = run.rules.get(rule, {})
-        steps = [step_of(name) for name in cells]
-        steps = [step for step in steps if step]
+        steps = [step_of[name] for name in cells if name in step_of]
         if not steps:
             yield f"nothing about the rule {rule!r}"
-            continue
         # The tests of a rule are for a range of steps.
         for server in servers:
-            here = min(steps) <= server.step <= max(steps)
+            here = steps and min(steps) <= server.step <= max(steps)
             if here and server.name not in cells:
                 yield f"nothing about the rule {rule!r} for {server.name}"
     for server in servers:
@@ -131,45 +133,10 @@ def lacks(
                     yield f"nothing about the lesson {lesson!r} for {where}"
 
 
-def step_of(name: str) -> int:
-    """The step of a server of the list; 0 if it is no longer there."""
-    try:
-        return by_name(name).step
-    except KeyError:
-        return 0
-
-
-def to_json(run: Conformance) -> str:
-    """The text of a file: a line a rule, a lesson, and the rest."""
-    lines = []
-    for key, value in asdict(run).items():
-        if key in ("rules", "lessons"):
-            rows = ",\n".join(
-                f" {_text(name)}: {_text(_cells(cells))}"
-                for name, cells in value.items()
-            )
-            lines.append(f'"{key}": {{\n{rows}\n}}')
-        else:
-            lines.append(f'"{key}": {_text(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _cells(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What is nought or empty is left out."""
-    return {
-        where: {key: value for key, value in cell.items() if value}
-        for where, cell in cells.items()
-    }
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def load(file: Path) -> Conformance:
     """Read a recorded run. Raises DataError if it is unusable."""
     with reading(file, "a recorded test run"):
-        data = read_json(file, SCHEMA, AGAIN)
+        data: dict[str, Any] = read_json(file, SCHEMA, AGAIN)
         data["machine"] = Machine(**data["machine"])
         for key in ("rules", "lessons"):
             data[key] = {

@@ -8,25 +8,23 @@ of curl and of ab, and some that no good client sends.
 import argparse
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
+from tools.bench.experiments.session import Session, common_options
 from tools.bench.server import Process, ServerError, start
 from tools.bench.table import typed
 from tools.data import exchange
 from tools.data.exchange import Exchange
-from tools.data.results import Results
 from tools.servers import by_name
 
-ABOUT = "requests and answers byte for byte, for the site (5 seconds)"
+HELP = "requests and answers byte for byte, for the site (5 seconds)"
 SECONDS = 10.0  # for the whole answer
 RECV_SIZE = 64 * 1024
 
 # The port of our examples; a server does not compare it with its own.
 HOST = b"Host: 127.0.0.1:8000\r\n"
-CURL = HOST + b"User-Agent: curl/7.88.1\r\nAccept: */*\r\n"
+CURL = b"HTTP/1.1\r\n" + HOST + b"User-Agent: curl/7.88.1\r\nAccept: */*\r\n"
 AB = HOST + b"User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n"
 
 
@@ -43,16 +41,16 @@ class Request:
 
 
 REQUESTS = {
-    "get": Request("02", b"GET / HTTP/1.1\r\n" + CURL + b"\r\n"),
-    "http-server": Request("01", b"GET / HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "get": Request("02", b"GET / " + CURL + b"\r\n"),
+    "http-server": Request("01", b"GET / " + CURL + b"\r\n"),
     "keep-alive": Request(
         "03",
         b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
         b"GET /missing HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n",
     ),
-    "head": Request("02", b"HEAD / HTTP/1.1\r\n" + CURL + b"\r\n"),
-    "not-found": Request("02", b"GET /missing HTTP/1.1\r\n" + CURL + b"\r\n"),
-    "not-allowed": Request("02", b"DELETE / HTTP/1.1\r\n" + CURL + b"\r\n"),
+    "head": Request("02", b"HEAD / " + CURL + b"\r\n"),
+    "not-found": Request("02", b"GET /missing " + CURL + b"\r\n"),
+    "not-allowed": Request("02", b"DELETE / " + CURL + b"\r\n"),
     "bad-request": Request("02", b"GET / HTTP/1.1\r\nAccept: */*\r\n\r\n"),
     "http10": Request("03", b"GET / HTTP/1.0\r\n" + AB + b"\r\n"),
     "http10-keep-alive": Request(
@@ -64,34 +62,28 @@ REQUESTS = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """This experiment has no options of its own."""
+    """Add what all experiments have."""
+    common_options(parser, "wire")
 
 
-def run(
-    options: argparse.Namespace,
-    results: Results,
-    folder: Path,
-    console: Console,
-) -> int:
+def run(options: argparse.Namespace) -> int:
     """Capture every exchange, save and print it; 0."""
-    place = exchange.REFERENCE if options.reference else folder
+    session = Session("wire", options)
+    made = session.results
+    place = exchange.REFERENCE if options.reference else session.folder
     for name, request in REQUESTS.items():
         with start(by_name(request.server), 0.0) as process:
             received = converse(process, request)
-        made = Exchange(
-            name=name,
-            server=request.server,
-            command=results.command,
-            started=results.started,
-            commit=results.commit,
-            versions={"python": results.machine.python},
-            sent=request.sent,
-            received=received,
-            half_closed=request.half_close,
-        )
-        made.save(place)
-        show(made, console)
-    console.print(f"\nThe exchanges: {typed(place)}")
+        Exchange(
+            name, request.server, made.command, made.started, made.commit,
+            {"python": made.machine.python}, request.sent, received,
+            request.half_close,
+        ).save(place)
+        session.say(f"\n[bold]{name}[/], server {request.server}")
+        for arrow, data in (("->", request.sent), ("<-", received)):
+            for line in data.decode(exchange.CODING).splitlines():
+                session.say(f"  {arrow} {escape(line)}")
+    session.say(f"\nThe exchanges: {typed(place)}")
     return 0
 
 
@@ -111,11 +103,3 @@ def converse(process: Process, request: Request) -> bytes:
             f"{process.server.name} has not answered and closed: {error}"
         ) from error
     return received
-
-
-def show(made: Exchange, console: Console) -> None:
-    """Print an exchange as text."""
-    console.print(f"\n[bold]{made.name}[/], server {made.server}")
-    for arrow, data in (("->", made.sent), ("<-", made.received)):
-        for line in data.decode(exchange.CODING).splitlines():
-            console.print(f"  {arrow} {escape(line)}")

@@ -5,14 +5,13 @@ The environment can name another recording: SEVEN_CONFORMANCE.
 
 import os
 import re
-from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from tools.common.files import DataError
-from tools.data import conformance as recording
-from tools.data.conformance import (
+from tools.data import rules_seen
+from tools.data.rules_seen import (
     AGAIN,
     EXPECTED,
     FAILED,
@@ -65,38 +64,24 @@ TOTALS = {  # outcome -> how a caption says it
 
 def recorded() -> Conformance:
     """The recorded run. Raises SiteError if it is not of these servers."""
-    named = os.environ.get("SEVEN_CONFORMANCE")
-    file = Path(named) if named else recording.FILE
+    file = Path(os.environ.get("SEVEN_CONFORMANCE") or rules_seen.FILE)
     try:
-        stamp = file.stat().st_mtime_ns
-    except OSError as error:
-        raise SiteError(
-            f"{file.name} cannot be read: {error.strerror}: {AGAIN}"
-        ) from error
-    try:
-        run = _read(file, stamp)
+        run = rules_seen.load(file)
     except DataError as error:
-        raise SiteError(str(error)) from error
-    for lack in recording.lacks(run, RULES, SERVERS):
+        raise SiteError(f"{error}: {AGAIN}") from error
+    for lack in rules_seen.lacks(run, RULES, SERVERS):
         raise SiteError(f"{file.name} has {lack}: {AGAIN}")
     return run
-
-
-@lru_cache(maxsize=4)
-def _read(file: Path, stamp: int) -> Conformance:
-    del stamp  # part of the key: a file that changed is read again
-    return recording.load(file)
 
 
 def check_rules(run: Conformance, names: list[str]) -> None:
     """The run has to say of exemptions what the list of servers says."""
     for name in names:
         for server in SERVERS:
-            cell = run.rules[name].get(server.name)
-            if cell is None or cell.outcome == SKIPPED:
-                continue
+            cell = run.rules[name].get(server.name, Cell())
             exempt = name in server.exemptions
-            if exempt != (cell.outcome == EXPECTED):
+            seen = cell.outcome == EXPECTED
+            if cell.outcome != SKIPPED and exempt != seen:
                 words = "exempts" if exempt else "does not exempt"
                 raise SiteError(
                     f"the list of servers {words} {server.name} from the "
@@ -138,12 +123,8 @@ def caption(run: Conformance) -> str:
 
 def _when(run: Conformance) -> str:
     commit = f"commit {run.commit}" if run.commit else "no commit"
-    machine = run.machine
-    return (
-        f"Seen in the test run of {escape(run.started[:10])}, "
-        f"{escape(commit)}, {escape(machine.python)}, "
-        f"{escape(machine.kernel)}"
-    )
+    facts = [run.started[:10], commit, run.machine.python, run.machine.kernel]
+    return f"Seen in the test run of {escape(', '.join(facts))}"
 
 
 def _render(text: str, md: Any) -> str:
@@ -157,53 +138,55 @@ def _render(text: str, md: Any) -> str:
         known = ", ".join(SECTIONS)
         raise SiteError(f"no section is {section!r}; there are {known}")
     run = recorded()
-    rules = {n: r for n, r in RULES.items() if r.part == SECTIONS[section]}
-    check_rules(run, list(rules))
+    part = {n: r for n, r in RULES.items() if r.part == SECTIONS[section]}
+    check_rules(run, list(part))
     shown = [
         server
         for server in options.servers(chosen.get("servers", "all"))
         if "servers" in chosen
-        or any(server.name in run.rules[name] for name in rules)
+        or any(server.name in run.rules[name] for name in part)
     ]
-    notes = Notes(uid(md, "why", section))
+    stem = uid(md, "why", section)
+    notes: list[str] = []  # why a rule does not hold somewhere
     body = []
-    for name, rule in rules.items():
-        row = uid(md, "rule", name)
-        body.append([
-            f'<span id="{row}">{_marked(sentence(rule.text))}</span>'
-            f"{_where(rule)}",
-            *(
-                _cell(run.rules[name].get(server.name), server, name, notes)
-                for server in shown
-            ),
-        ])
+    for name, rule in part.items():
+        row = [
+            f'<span id="{uid(md, "rule", name)}">'
+            f"{_marked(rule.text[:1].upper() + rule.text[1:])}</span>"
+            f"{_where(rule)}"
+        ]
+        for server in shown:
+            cell = run.rules[name].get(server.name)
+            word, kind, why = _cell(cell, server, name)
+            if why:
+                number = f"{stem}-{len(notes) + 1}"
+                notes.append(
+                    f'<li id="{number}"><strong>{server.name}</strong>, '
+                    f"{_marked(rule.text)}: {escape(why)}.</li>"
+                )
+                word = (
+                    f'<a class="{kind}" href="#{number}">{word}'
+                    f"&nbsp;<sup>{len(notes)}</sup></a>"
+                )
+            row.append(word)
+        body.append(row)
+    seen = "".join(cell for _, *cells in body for cell in cells)
+    key = "".join(
+        f"{word}: {meaning}. "
+        for word, (mark, meaning) in KEY.items() if mark in seen
+    )
     head = ["Rule", *(server.name for server in shown)]
     label = f"{SECTIONS[section]}: what each server does"
+    reasons = f'<ol class="seven-reasons">{"".join(notes)}</ol>'
     tests = sum(
-        cell.tests for name in rules for cell in run.rules[name].values()
+        cell.tests for name in part for cell in run.rules[name].values()
     )
     return (
         f'<figure class="seven-seen" id="{uid(md, "seen", section)}">'
-        f"{table(head, body, label)}{notes.html()}<figcaption>"
-        f"{_key(body)}"
-        f"{_when(run)}: {tests:,} tests of these {len(rules)} rules."
+        f"{table(head, body, label)}{reasons if notes else ''}<figcaption>"
+        f"{key}{_when(run)}: {tests:,} tests of these {len(part)} rules."
         "</figcaption></figure>"
     )
-
-
-def _key(body: list[list[str]]) -> str:
-    """What the less common words of these cells mean. HTML."""
-    cells = [cell for _, *row in body for cell in row]
-    return "".join(
-        f"{word}: {meaning}. "
-        for word, (mark, meaning) in KEY.items()
-        if any(mark in cell for cell in cells)
-    )
-
-
-def sentence(text: str) -> str:
-    """A text with a capital letter, if it begins with a letter."""
-    return text[:1].upper() + text[1:]
 
 
 def _marked(text: str) -> str:
@@ -211,79 +194,47 @@ def _marked(text: str) -> str:
     return re.sub(r"--\w+", r"<code>\g<0></code>", escape(text))
 
 
-class Notes:
-    """Why a rule does not hold somewhere: what stands below a table."""
-
-    def __init__(self, stem: str) -> None:
-        self.stem = stem
-        self.items: list[str] = []
-
-    def link(self, word: str, css: str, note: str) -> str:
-        """A cell's word that leads to its note. HTML."""
-        self.items.append(note)
-        number = len(self.items)
-        return (
-            f'<a class="{css}" href="#{self.stem}-{number}">{word}'
-            f"&nbsp;<sup>{number}</sup></a>"
-        )
-
-    def html(self) -> str:
-        """The list; nothing if there are no notes."""
-        if not self.items:
-            return ""
-        rows = "".join(
-            f'<li id="{self.stem}-{number}">{item}</li>'
-            for number, item in enumerate(self.items, 1)
-        )
-        return f'<ol class="seven-reasons">{rows}</ol>'
-
-
 def _cell(
-    cell: Cell | None, server: Server, name: str, notes: Notes
-) -> str:
-    """What the tests of one rule did on one server. HTML."""
+    cell: Cell | None, server: Server, name: str
+) -> tuple[str, str, str]:
+    """What the tests of a rule did on a server: word, class, and why."""
     if cell is None:
-        return NOT_FOR_IT
-    about = f"<strong>{server.name}</strong>, {_marked(RULES[name].text)}: "
+        return NOT_FOR_IT, "", ""
+    reasons = "; ".join(cell.why)
     if cell.outcome == EXPECTED:
-        note = about + escape(server.exemptions[name]) + "."
-        return notes.link("exempt", "seven-exempt", note)
+        return "exempt", "seven-exempt", server.exemptions[name]
     if cell.outcome == FAILED:
-        note = f"{about}{cell.failed} of {cell.tests} tests failed."
-        return notes.link("no", "seven-failed", note)
+        why = f"{cell.failed} of {cell.tests} tests failed"
+        return "no", "seven-failed", why
     if cell.outcome == SKIPPED:
-        note = f"{about}not tried there, {escape('; '.join(cell.why))}."
-        return notes.link("not tried", "seven-exempt", note)
+        return "not tried", "seven-exempt", f"not tried there, {reasons}"
     if cell.skipped:
-        note = (
-            f"{about}{cell.skipped} of {cell.tests} tests left out, "
-            f"{escape('; '.join(cell.why))}."
-        )
-        return notes.link("yes", "seven-yes", note)
-    return '<span class="seven-yes">yes</span>'
+        why = f"{cell.skipped} of {cell.tests} tests left out, {reasons}"
+        return "yes", "seven-yes", why
+    return '<span class="seven-yes">yes</span>', "", ""
 
 
 def _where(rule: Rule) -> str:
     """Where to read about a rule, with links. HTML; "" if it is here."""
     parts = [
-        _linked(part.strip())
-        for part in rule.where.split(";")
-        if not part.strip().startswith("contract,")
+        _linked(escape(part))
+        for part in re.split(r"; *", rule.where)
+        if not part.startswith("contract,")
     ]
     return f"<small>{'; '.join(parts)}</small>" if parts else ""
 
 
-def _linked(place_to_read: str) -> str:
+def _linked(text: str) -> str:
     """A section of an RFC, a man page or a PEP as a link. HTML."""
-    text = escape(place_to_read)
-    if found := re.match(r"(RFC (\d+), sections? )(.*)", text):
-        address = f"{RFC}{found[2]}#section-"
-        first, *rest = re.split(r"(\d+(?:\.\d+)*)", found[3])[1:]
-        linked = _a(address + first, found[1] + first)
-        for word in rest:
-            number = word[:1].isdigit()
-            linked += _a(address + word, word) if number else word
-        return linked
+    if found := re.match(r"RFC (\d+), sections? ", text):
+        begin, address = found[0], f"{RFC}{found[1]}#section-"
+        sections = re.sub(
+            r"\d+(\.\d+)*",
+            lambda number: _a(address + number[0], number[0]),
+            text[len(begin):],
+        )
+        # The first link takes in the name of the RFC.
+        return re.sub("(<a [^>]+>)", rf"\g<1>{begin}", sections, count=1)
     if found := re.match(r"man (\d) (\w+)", text):
         chapter, name = found[1], found[2]
         kind = f"{chapter}const" if name.isupper() else chapter
@@ -298,4 +249,4 @@ def _a(address: str, words: str) -> str:
     return f'<a href="{address}">{words}</a>'
 
 
-conformance = fence(_render)
+rules = fence(_render)

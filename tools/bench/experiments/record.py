@@ -24,18 +24,23 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tools.bench import burst, calls, perfetto, preflight, timeline
+from tools.bench import calls, preflight
+from tools.bench.experiments.session import (
+    Session,
+    common_options,
+    servers_option,
+)
+from tools.bench.recording import burst, perfetto, timeline
 from tools.bench.server import Process, ServerError, start
 from tools.bench.strace import DETACH_SECONDS, StraceError, wait_attached
 from tools.bench.table import typed
 from tools.data import recording
 from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
 from tools.data.results import Results
-from tools.servers import NO, POOL, ROOT, SERVERS, Server, select
+from tools.servers import NO, POOL, ROOT, Server
 
-ABOUT = "20 clients at once: what each thread of a server does (a minute)"
+HELP = "20 clients at once: what each thread of a server does (a minute)"
 ON_EVERY_PAGE = True  # the site shows it beside the steps: build it after
-FOLDER = "recordings"  # in results/ and docs/data/
 DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
@@ -72,12 +77,13 @@ CHANCE = (  # faults that may not come again
 FORBIDDEN = "Operation not permitted"  # what strace says
 
 
-class Unlike(Exception):
-    """A recording without the shape that the server promises."""
+# What a server promises ---------------------------------------------------
 
-    def __init__(self, found: Recording, fault: str) -> None:
-        super().__init__(f"{fault}: this machine is too busy")
-        self.found = found
+
+def waiting(server: Server) -> int:
+    """For how many of the clients it can wait at once."""
+    overlap = server.lessons["overlap"]
+    return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
 
 
 def promised(server: Server) -> int:
@@ -87,30 +93,21 @@ def promised(server: Server) -> int:
     return waiting(server) if pool or waiting(server) == 1 else CLIENTS
 
 
-def waiting(server: Server) -> int:
-    """For how many of the clients it can wait at once."""
-    overlap = server.lessons["overlap"]
-    return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
-
-
 def longest(server: Server) -> int:
     """µs that all clients may take together on a machine with time."""
     delays = math.ceil(CLIENTS / waiting(server))
     return round((1 + 1.2 * delays) * DELAY * 1_000_000)
 
 
-def check(server: Server, found: Recording) -> None:
-    """Raises Unlike if it does not show what the server promises."""
+def unlike(server: Server, found: Recording) -> str:
+    """What it shows of the server that this does not promise; or ""."""
     wanted, most = promised(server), longest(server)
     if found.peak != wanted:
-        fault = f"{found.peak} requests at once instead of {wanted}"
-        raise Unlike(found, fault)
+        return f"{found.peak} requests at once instead of {wanted}"
     if found.length > most:
-        raise Unlike(
-            found,
-            f"it took {found.length / 1000:.0f} ms, more than "
-            f"{most / 1000:.0f}",
-        )
+        took = f"{found.length / 1000:.0f} ms"
+        return f"it took {took}, more than {most / 1000:.0f}"
+    return ""
 
 
 # One recording ------------------------------------------------------------
@@ -152,26 +149,25 @@ def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
     """
     words = ["127.0.0.1", str(process.port), str(CLIENTS)]
     workers = process.processes()
-    clients = subprocess.Popen(
-        [sys.executable, "-m", "tools.bench.burst", *words],
+    owners: dict[int, int] = {}
+    with subprocess.Popen(
+        [sys.executable, "-m", burst.__name__, *words],
         cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )
-    owners: dict[int, int] = {}
-    try:
-        assert clients.stdout is not None
-        clients.stdout.readline()  # SENT, or the end
-        while len(workers) > 1 and len(owners) < CLIENTS:
-            if clients.poll() is not None:
-                break
-            with contextlib.suppress(OSError):  # a worker has ended
-                owners.update(_owners(process, workers))
-            time.sleep(LOOK_SECONDS)
-        text, errors = clients.communicate(timeout=burst.SECONDS + 10)
-    finally:
-        if clients.poll() is None:
+    ) as clients:
+        try:
+            assert clients.stdout is not None
+            clients.stdout.readline()  # SENT, or the end
+            while (
+                len(workers) > 1 and len(owners) < CLIENTS
+                and clients.poll() is None
+            ):
+                with contextlib.suppress(OSError):  # a worker has ended
+                    owners.update(_owners(process, workers))
+                time.sleep(LOOK_SECONDS)
+            text, errors = clients.communicate(timeout=burst.SECONDS + 10)
+        finally:
             clients.kill()
-            clients.communicate()
     if clients.returncode:
         said = errors.strip().splitlines()[-1:] or ["the clients died"]
         raise burst.BurstError(said[0])
@@ -195,27 +191,18 @@ def _owners(
         for line in lines
         if line[LOCAL].endswith(here)
     }
-    return {
-        ports[name]: worker.pid
-        for worker in workers
-        for name in _open_files(worker.pid)
-        if ports.get(name)  # the listening socket's is 0
-    }
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    """What the descriptors of a process stand for, as in socket:[123]."""
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            yield str(entry.readlink())
+    owners = {}
+    for worker in workers:
+        for entry in Path(f"/proc/{worker.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                port = ports.get(str(entry.readlink()))
+                if port:  # the listening socket's is 0
+                    owners[port] = worker.pid
+    return owners
 
 
 def attempt(server: Server, results: Results) -> Recording:
-    """Record it once.
-
-    Raises one of CHANCE, ServerError, or Unlike if nothing is wrong but
-    its shape.
-    """
+    """Record it once. Raises one of CHANCE, or ServerError."""
     options: tuple[str, ...] = ()
     if server.name in WORKERS:
         options = ("--workers", str(WORKERS[server.name]))
@@ -225,68 +212,80 @@ def attempt(server: Server, results: Results) -> Recording:
     ):
         process.warm_up(WARM_UP)
         file = Path(folder, "calls")
-        pids = [each.pid for each in process.processes()]
-        with traced(pids, file):
-            threads = _threads(process)
+        with traced([each.pid for each in process.processes()], file):
+            threads = {  # of each process, the oldest first
+                thread: each.pid
+                for each in process.processes()
+                for thread in sorted(found.id for found in each.threads())
+            }
             moments, owners = replay(process)
             time.sleep(SETTLE_SECONDS)
-        text = file.read_text(errors="replace")
-        command = f"python3 {server.file} {process.options}"
+        made = calls.parse(file.read_text(errors="replace"))
+    words = ["--delay", f"{DELAY:g}", *server.options, *options]
     return assemble(
-        server, command, results, moments, calls.parse(text),
-        timeline.Server(threads, DELAY, owners),
-    )
-
-
-def _threads(process: Process) -> dict[int, int]:
-    """Its threads, each with its process, the oldest first."""
-    return {
-        thread: each.pid
-        for each in process.processes()
-        for thread in sorted(found.id for found in each.threads())
-    }
-
-
-def assemble(
-    server: Server,
-    command: str,
-    results: Results,
-    moments: list[burst.Moments],
-    made: list[calls.Call],
-    known: timeline.Server,
-) -> Recording:
-    """A recording of what was seen. Raises TimelineError or Unlike."""
-    seen = timeline.build(made, moments, known)
-    rings = "io_uring_enter" in seen.calls_by_name
-    strace = results.tools.get("strace", "?")
-    for tiny in DETAIL:
-        found = Recording(
+        Recording(
             server=server.name,
-            command=command,
+            command=" ".join(["python3", server.file, *words]),
             started=results.started,
             commit=results.commit,
             machine=results.machine,
-            tools={"strace": strace},
-            delay=DELAY,
-            clients=seen.clients,
-            lanes=[
-                Lane(
-                    lane.name,
-                    lane.worker,
-                    timeline.simplify(lane.spans, tiny),
-                )
-                for lane in seen.lanes
-            ],
-            calls=seen.calls,
-            calls_by_name=seen.calls_by_name,
-            note=f"{SLOWER} {RINGS}" if rings else SLOWER,
-        )
-        if len(recording.to_json(found).encode()) <= MOST_BYTES:
-            break
-    else:
-        raise timeline.TimelineError("there was too much for one file")
-    check(server, found)
-    return found
+            tools={"strace": results.tools.get("strace", "?")},
+            delay=DELAY, clients=[], lanes=[], calls=[], calls_by_name={},
+        ),
+        timeline.build(
+            made, moments, timeline.Server(threads, DELAY, owners)
+        ),
+    )
+
+
+def assemble(made: Recording, seen: timeline.Timeline) -> Recording:
+    """Fill in what was seen, in as much detail as the file has room for.
+
+    Raises TimelineError.
+    """
+    made.clients, made.calls = seen.clients, seen.calls
+    made.calls_by_name = seen.calls_by_name
+    rings = "io_uring_enter" in seen.calls_by_name
+    made.note = f"{SLOWER} {RINGS}" if rings else SLOWER
+    for tiny in DETAIL:
+        made.lanes = [
+            Lane(each.name, each.worker, timeline.simplify(each.spans, tiny))
+            for each in seen.lanes
+        ]
+        if len(recording.to_json(made).encode()) <= MOST_BYTES:
+            return made
+    raise timeline.TimelineError("there was too much for one file")
+
+
+def record(
+    server: Server, results: Results
+) -> tuple[Recording | None, str]:
+    """Record it until all is well; what came out and what is wrong.
+
+    None: there was a fault each time; the text is that of the last. A
+    recording with a text: it is complete, but not what was promised.
+    Raises StraceError if strace may not watch anything here.
+    """
+    best: Recording | None = None
+    fault = lacking = ""
+    for _ in range(ATTEMPTS):
+        try:
+            found = attempt(server, results)
+        except ServerError as error:
+            return None, str(error)
+        except CHANCE as error:
+            fault = str(error)
+            if FORBIDDEN in fault:
+                raise
+            continue
+        why = unlike(server, found)
+        if not why:
+            return found, ""
+        if best is None or found.length < best.length:
+            best, lacking = found, f"{why}: this machine is too busy"
+    if best:
+        return best, lacking
+    return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
 
 
 def median(found: list[Recording]) -> Recording:
@@ -302,25 +301,11 @@ def median(found: list[Recording]) -> Recording:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this experiment."""
-    parser.add_argument(
-        "--only", type=_servers, default=list(SERVERS), metavar="LIST",
-        help="servers to record: step numbers or names, as in "
-        "--only 03,06-protocol",
-    )
+    servers_option(parser)
+    common_options(parser, "recordings")
     parser.add_argument(
         "--no-site", action="store_true", help="do not build the site"
     )
-
-
-def _servers(text: str) -> list[Server]:
-    """The servers of a list, for argparse."""
-    try:
-        chosen = select(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if not chosen:
-        raise argparse.ArgumentTypeError("it names no server")
-    return chosen
 
 
 def impossible() -> str | None:
@@ -341,106 +326,75 @@ def impossible() -> str | None:
     return f"Recording is not possible: {missing}."
 
 
-def run(
-    options: argparse.Namespace,
-    results: Results,
-    folder: Path,
-    console: Console,
-) -> int:
+def run(options: argparse.Namespace) -> int:
     """Record the servers, save each at once, print; the exit status."""
+    session = Session("record", options)
+    console = session.console
     why = impossible()
     if why:
         console.print(why)
         return 1
-    place = recording.REFERENCE if options.reference else recording.OWN
-    if options.output:
-        place = options.output
-        if any(_file(place, server).exists() for server in options.only):
-            console.print(
-                "--output names a folder that already holds recordings."
-            )
-            return 2
+    own = options.output or recording.OWN
+    place = recording.REFERENCE if options.reference else own
+    if options.output and any(
+        (place / f"{server.name}.json").exists() for server in options.only
+    ):
+        console.print("--output names a folder that holds recordings.")
+        return 2
     saved: list[Recording] = []
     wrong: dict[str, str] = {}
-    status = 0
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-        console=console, transient=True,
-    )
-    repeats = options.repeats or 1
+    stopped = 0
     try:
-        with progress:
-            task = progress.add_task("", total=len(options.only) * repeats)
-            for server in options.only:
-                found = []
-                for number in range(repeats):
-                    progress.update(task, description=server.name)
-                    one, fault = record(server, results)
-                    progress.advance(task)
-                    if fault:
-                        wrong[server.name] = fault
-                    if one and not (fault and options.reference):
-                        found.append(one)
-                    if one is None:  # it would not be better next time
-                        progress.advance(task, repeats - 1 - number)
-                        break
-                if found:
-                    saved.append(median(found))
-                    perfetto.save(saved[-1], place)
-                    saved[-1].save(place)
+        for found, server, fault in _all(options, session):
+            if fault:
+                wrong[server.name] = fault
+            if found:
+                saved.append(found)
+                perfetto.save(found, place)
+                found.save(place)
     except KeyboardInterrupt:
-        status = 130
+        stopped = 130
     except StraceError as error:
         console.print(
             f"{str(error).capitalize()}: strace may not watch other "
             "processes here; in a container, start that with "
             "--cap-add=SYS_PTRACE."
         )
-        status = 1
+        stopped = 1
     if saved:
         show(saved, console)
         console.print(f"The recordings: {escape(typed(place))}")
     for name, fault in wrong.items():
         console.print(f"{name}: {escape(fault)}.")
-    if status == 130:
+    if stopped == 130:
         console.print("Interrupted: what the table shows is kept." if saved
                       else "Interrupted before anything was recorded.")
-    if status:
-        return status
-    kept = {each.server for each in saved}
-    return int(any(server.name not in kept for server in options.only))
+    return stopped or int(len(saved) < len(options.only))
 
 
-def _file(place: Path, server: Server) -> Path:
-    return place / f"{server.name}.json"
-
-
-def record(
-    server: Server, results: Results
-) -> tuple[Recording | None, str]:
-    """Record it until all is well; what came out and what is wrong.
-
-    None: there was a fault each time; the text is that of the last. A
-    recording with a text: it is complete, but not what was promised.
-    Raises StraceError if strace may not watch anything here.
-    """
-    unlike: Unlike | None = None
-    fault = ""
-    for _ in range(ATTEMPTS):
-        try:
-            return attempt(server, results), ""
-        except Unlike as error:
-            if unlike is None or error.found.length < unlike.found.length:
-                unlike = error
-        except ServerError as error:
-            return None, str(error)
-        except CHANCE as error:
-            fault = str(error)
-            if FORBIDDEN in fault:
-                raise
-    if unlike:
-        return unlike.found, str(unlike)
-    return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
+def _all(
+    options: argparse.Namespace, session: Session
+) -> Iterator[tuple[Recording | None, Server, str]]:
+    """The median recording of each server, and what is wrong with one."""
+    repeats = session.repeats(1)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        console=session.console, transient=True,
+    ) as progress:
+        task = progress.add_task("", total=len(options.only) * repeats)
+        for place, server in enumerate(options.only, 1):
+            found, wrong = [], ""
+            for _ in range(repeats):
+                progress.update(task, description=server.name)
+                one, fault = record(server, session.results)
+                progress.advance(task)
+                wrong = fault or wrong
+                if one is None:  # it would not be better next time
+                    break
+                if not (fault and options.reference):
+                    found.append(one)
+            progress.update(task, completed=place * repeats)
+            yield median(found) if found else None, server, wrong
 
 
 def show(found: list[Recording], console: Console) -> None:

@@ -13,18 +13,20 @@ waits are harder to tell:
 Over io_uring there are no such calls: see `_from_rings`.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tools.bench.burst import Moments
 from tools.bench.calls import Call
+from tools.bench.recording.burst import Moments
 from tools.data.recording import NOBODY, TIMER, Client, Lane, Span
 
 MOST_COUNTS = 150  # points of the counter of system calls
 NEARLY = 0.5  # of the delay: a wait that long may be a request's
 LONGEST_GAP = 10**12  # µs; "until strace let go"
+SLEEPS = {"clock_nanosleep", "nanosleep"}
 LOOKS = {  # calls that wait for whoever comes
     "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait",
     "epoll_pwait2", "io_uring_enter",
@@ -80,7 +82,7 @@ class _Walk:
 
     def __init__(self, ports: dict[int, int], server: Server) -> None:
         self.ports = ports  # -> client
-        self.server = server
+        self.long = NEARLY * server.delay * 1e6
         self.processes = dict(server.threads)  # thread -> process
         self.deeds: dict[int, list[_Deed]] = {}
         self.accepted: dict[int, int] = {}
@@ -88,10 +90,10 @@ class _Walk:
         self.answered: dict[int, int] = {}
         self.thread: dict[int, int] = {}
         self.home: dict[int, int] = {}  # client -> process
-        self._fds: dict[tuple[int, int], int] = {}
+        self.timers: set[int] = set()  # threads
+        self._fds: dict[tuple[int, int | None], int] = {}
         self._turn: dict[int, int] = {}  # thread -> client
         self._born_for: dict[int, int] = {}  # thread -> client
-        self.timers: set[int] = set()  # threads
         self._slept: dict[int, int] = {}  # client -> thread
         self._sleeps: list[tuple[int, _Deed]] = []  # whose? not known
 
@@ -100,16 +102,14 @@ class _Walk:
         process = self.processes.setdefault(call.thread, call.thread)
         turn = self._turn.get(call.thread, NOBODY)
         kind, client = "work", turn
-        known = None
-        if call.fd is not None:
-            known = self._fds.get((process, call.fd))
+        known = self._fds.get((process, call.fd))
         if call.accepts:
             kind, client = "accept", self._accept(call, process)
             turn = client
         elif known is not None:
-            kind, client = self._serve(call, known)
-            turn = NOBODY if call.name == "close" else known
-            if call.name == "close" and call.fd is not None:
+            kind, client, turn = self._serve(call, known), known, known
+            if call.name == "close":
+                turn = NOBODY
                 del self._fds[process, call.fd]
         elif call.starts_thread is not None:
             self.processes[call.starts_thread] = process
@@ -124,39 +124,37 @@ class _Walk:
         end = LONGEST_GAP + call.begin if call.end is None else call.end
         deed = _Deed(kind, call.begin, end, client, turn)
         self.deeds.setdefault(call.thread, []).append(deed)
-        if kind == "wait" and client == NOBODY and self._sleeps_in(call):
+        unknown = kind == "wait" and client == NOBODY
+        if unknown and call.name in SLEEPS and self._is_long(call):
             self._sleeps.append((call.thread, deed))
 
     def _accept(self, call: Call, process: int) -> int:
         client = self.ports.get(call.port or 0, NOBODY)
-        if call.result is not None:
-            self._fds[process, call.result] = client
+        self._fds[process, call.result] = client
         if client != NOBODY and call.end is not None:
             self.accepted[client] = call.end
             self.home[client] = process
         return client
 
-    def _serve(self, call: Call, client: int) -> tuple[str, int]:
-        """A call on a client's descriptor."""
+    def _serve(self, call: Call, client: int) -> str:
+        """The kind of a call on a client's descriptor."""
         if call.receives:
             if client not in self.answered and call.end is not None:
                 self.read[client] = call.end
-            return "read", client
+            return "read"
         if call.sends:
             self.answered.setdefault(client, call.begin)
             self.thread.setdefault(client, call.thread)
-            return "write", client
-        return "wait" if call.name in LOOKS else "work", client
+            return "write"
+        return "wait" if call.name in LOOKS else "work"
 
     def _waits_for(self, call: Call, turn: int) -> int:
         """The client a wait is for, or NOBODY."""
-        if not self._is_long(call):
-            return NOBODY
         client = NOBODY
         rings = call.name == "futex" and call.error == "ETIMEDOUT"
-        if self._sleeps_in(call):
+        if self._is_long(call) and call.name in SLEEPS:
             client = turn
-        elif rings:
+        elif self._is_long(call) and rings:
             client = self._born_for.get(call.thread, NOBODY)
         if client not in self.read or client in self.answered:
             return NOBODY
@@ -165,16 +163,8 @@ class _Walk:
         self._slept[client] = call.thread
         return client
 
-    def _sleeps_in(self, call: Call) -> bool:
-        return self._is_long(call) and call.name in (
-            "clock_nanosleep",
-            "nanosleep",
-        )
-
     def _is_long(self, call: Call) -> bool:
-        if call.end is None:
-            return False
-        return call.end - call.begin >= NEARLY * self.server.delay * 1e6
+        return call.end is not None and call.end - call.begin >= self.long
 
     def settle(self, begin: int, end: int) -> None:
         """Find out whose the other sleeps are, begun in this time.
@@ -183,33 +173,23 @@ class _Walk:
         """
         homes = set(self.home.values())
         sleeps = sorted(
-            (
-                (thread, deed)
-                for thread, deed in self._sleeps
-                if self.processes[thread] in homes
-                and begin <= deed.begin <= end
-            ),
-            key=lambda sleep: sleep[1].begin,
+            (deed.begin, thread, deed)
+            for thread, deed in self._sleeps
+            if self.processes[thread] in homes and begin <= deed.begin <= end
         )
-        if sleeps:
-            without = [c for c in self.read if c not in self._slept]
-            without.sort(key=lambda client: self.read[client])
-            if len(without) != len(sleeps):
-                raise TimelineError(
-                    f"{len(sleeps)} sleeps for {len(without)} requests"
-                )
-            for client, (thread, deed) in zip(without, sleeps, strict=True):
-                _check_sleep(self, client, deed)
-                deed.client = deed.after = client
-                self._slept[client] = thread
+        without = [client for client in self.read if client not in self._slept]
+        without.sort(key=lambda client: self.read[client])
+        if sleeps and len(without) != len(sleeps):
+            raise TimelineError(
+                f"{len(sleeps)} sleeps for {len(without)} requests"
+            )
+        for client, (_, thread, deed) in zip(without, sleeps, strict=False):
+            answered = self.answered.get(client, 0)
+            if not self.read[client] <= deed.begin < deed.end <= answered:
+                raise TimelineError("a sleep could not be told from another")
+            deed.client = deed.after = client
+            self._slept[client] = thread
         self.thread.update(self._slept)
-
-
-def _check_sleep(walk: _Walk, client: int, deed: _Deed) -> None:
-    """A sleep lies between its request and its answer."""
-    answered = walk.answered.get(client, 0)
-    if not walk.read[client] <= deed.begin < deed.end <= answered:
-        raise TimelineError("a sleep could not be told from another")
 
 
 def build(
@@ -229,77 +209,60 @@ def build(
     ):
         walk.take(call)
     if any(call.name == "io_uring_enter" for call in calls):
-        _from_rings(walk, calls, moments)
-    _check_seen(walk, len(moments))
+        _from_rings(walk, calls, moments, server)
+    for found, what in (
+        (walk.accepted, "accepted"),
+        (walk.read, "received"),
+        (walk.answered, "answered"),
+    ):
+        if len(found) < len(moments):
+            raise TimelineError(f"a request was not seen to be {what}")
     walk.settle(zero, zero + length)
-    homes = set(walk.home.values())
-    threads = [
-        thread
-        for thread, process in walk.processes.items()
-        if process in homes and thread in walk.deeds
-    ]
-    spans = {
-        thread: _cut(_spans(walk.deeds[thread]), zero, length)
-        for thread in threads
-    }
-    threads = [thread for thread in threads if spans[thread]]
-    processes = sorted({walk.processes[thread] for thread in threads})
-    lanes = []
-    numbers: Counter[int] = Counter()
-    for thread in threads:
-        process = walk.processes[thread]
-        numbers[process] += thread != process
-        kind = TIMER if thread in walk.timers else "thread"
-        one = f"{kind} {numbers[process]}" if thread != process else "main"
-        name = _name(one, process, processes)
-        worker = processes.index(process)
-        lanes.append(Lane(name, worker, spans[thread]))
-    # Each process's lanes together; within one, the oldest thread first.
-    order = sorted(range(len(lanes)), key=lambda i: lanes[i].worker)
-    lanes = [lanes[i] for i in order]
-    places = {threads[i]: place for place, i in enumerate(order)}
+    lanes = _lanes(walk, zero, length)
+    places = {thread: place for place, thread in enumerate(lanes)}
     counted = [c for c in calls if zero <= c.begin <= zero + length]
     return Timeline(
         [
             _client(walk, place, each, zero, places)
             for place, each in enumerate(moments)
         ],
-        lanes,
+        list(lanes.values()),
         _count([call.begin - zero for call in counted]),
         dict(Counter(call.name for call in counted).most_common()),
     )
 
 
-def _name(one: str, process: int, processes: list[int]) -> str:
-    """What a reader calls this thread, which is one of its process."""
-    if len(processes) == 1:
-        return one
-    worker = f"worker {processes.index(process) + 1}"
-    return worker if one == "main" else f"{worker}, {one}"
-
-
-def _check_seen(walk: _Walk, clients: int) -> None:
-    """Each client was accepted, received and answered."""
-    for found, what in (
-        (walk.accepted, "accepted"),
-        (walk.read, "received"),
-        (walk.answered, "answered"),
-    ):
-        if len(found) < clients:
-            raise TimelineError(f"a request was not seen to be {what}")
+def _lanes(walk: _Walk, zero: int, length: int) -> dict[int, Lane]:
+    """Thread -> lane: a process's together, its oldest thread first."""
+    homes = set(walk.home.values())
+    threads: dict[int, list[int]] = {}  # process -> its threads
+    spans = {}
+    for thread, process in walk.processes.items():
+        its = _spans(walk.deeds.get(thread, []), zero, length)
+        if process in homes and its:
+            threads.setdefault(process, []).append(thread)
+            spans[thread] = its
+    lanes = {}
+    for worker, process in enumerate(sorted(threads)):
+        number = itertools.count(1)
+        for thread in threads[process]:
+            kind = TIMER if thread in walk.timers else "thread"
+            words = [f"worker {worker + 1}"] if len(threads) > 1 else []
+            if thread != process:
+                words.append(f"{kind} {next(number)}")
+            name = ", ".join(words) or "main"
+            lanes[thread] = Lane(name, worker, spans[thread])
+    return lanes
 
 
 def _client(
-    walk: _Walk,
-    place: int,
-    seen: Moments,
-    zero: int,
-    places: dict[int, int],
+    walk: _Walk, place: int, seen: Moments, zero: int, places: dict[int, int]
 ) -> Client:
     """A client's moments; they must be in an order that is possible."""
+    client = [
+        seen.begun, seen.connected, seen.sent, seen.first_byte, seen.done,
+    ]  # fmt: skip
     times = [walk.accepted[place], walk.read[place], walk.answered[place]]
-    client = [seen.begun, seen.connected, seen.sent, seen.first_byte]
-    client.append(seen.done)
     possible = (
         client == sorted(client)
         and times == sorted(times)
@@ -312,32 +275,26 @@ def _client(
     lane = places.get(walk.thread.get(place, 0))
     if lane is None:
         raise TimelineError("a request was answered by an unknown thread")
-    begun, connected, sent, first, done = (t - zero for t in client)
+    begun, connected, sent, first_byte, done = (t - zero for t in client)
     accepted, read, answered = (t - zero for t in times)
     return Client(
-        begun, connected, sent, first, done, accepted, read, answered, lane
-    )
+        begun, connected, sent, first_byte, done, accepted, read, answered,
+        lane,
+    )  # fmt: skip
 
 
-def _spans(deeds: list[_Deed]) -> list[Span]:
-    """A thread's calls, and its work between them, without a gap."""
-    spans = []
-    for place, deed in enumerate(deeds):
-        spans.append(Span(deed.kind, deed.begin, deed.end, deed.client))
-        if place + 1 < len(deeds):
-            begin = deeds[place + 1].begin
-            spans.append(Span("work", deed.end, begin, deed.after))
-    return spans
-
-
-def _cut(spans: list[Span], zero: int, length: int) -> tuple[Span, ...]:
-    """The spans that lie within the recording, on its clock."""
+def _spans(deeds: list[_Deed], zero: int, length: int) -> tuple[Span, ...]:
+    """A thread's calls, and its work between them, within a recording."""
     found = []
-    for span in spans:
-        begin = max(span.begin - zero, 0)
-        end = min(span.end - zero, length)
-        if begin < end:
-            found.append(Span(span.kind, begin, end, span.client))
+    for deed, following in itertools.zip_longest(deeds, deeds[1:]):
+        until = following.begin if following else deed.end
+        for kind, begin, end, client in (
+            (deed.kind, deed.begin, deed.end, deed.client),
+            ("work", deed.end, until, deed.after),
+        ):
+            begin, end = max(begin - zero, 0), min(end - zero, length)
+            if begin < end:
+                found.append(Span(kind, begin, end, client))
     return tuple(found)
 
 
@@ -349,9 +306,6 @@ def _count(times: list[int]) -> list[tuple[int, int]]:
         if number % step == 0 or number == len(times):
             counts[at] = number  # the last one of this microsecond
     return list(counts.items())
-
-
-# Fewer spans -------------------------------------------------------------
 
 
 def simplify(spans: Sequence[Span], tiny: int) -> tuple[Span, ...]:
@@ -367,9 +321,8 @@ def simplify(spans: Sequence[Span], tiny: int) -> tuple[Span, ...]:
         kind = "work" if short and span.kind == "wait" else span.kind
         last = found[-1] if found else None
         if last and last.kind == kind and last.end == span.begin:
-            same = last.client == span.client
             joins = kind == "work" and short and span.client == NOBODY
-            if same or joins:
+            if last.client == span.client or joins:
                 found[-1] = Span(kind, last.begin, span.end, last.client)
                 continue
         found.append(Span(kind, span.begin, span.end, span.client))
@@ -380,7 +333,8 @@ def simplify(spans: Sequence[Span], tiny: int) -> tuple[Span, ...]:
 
 
 def _from_rings(
-    walk: _Walk, calls: Sequence[Call], moments: Sequence[Moments]
+    walk: _Walk, calls: Sequence[Call], moments: Sequence[Moments],
+    server: Server,
 ) -> None:
     """The moments of clients that are served over io_uring.
 
@@ -392,55 +346,49 @@ def _from_rings(
     handed over by the next one, and so on. How many operations a call
     hands over tells how many connections the one before has brought.
     """
-    for process in dict.fromkeys(walk.server.owners.values()):
+    for process in dict.fromkeys(server.owners.values()):
         enters = [
             call
             for call in calls
             if call.thread == process and call.name == "io_uring_enter"
         ]
-        waiting = sorted(
-            (
-                place
-                for place, each in enumerate(moments)
-                if walk.server.owners.get(each.port) == process
-            ),
-            key=lambda place: moments[place].sent,
-        )
-        _follow_ring(walk, enters, waiting, moments)
-        for place in waiting:
+        clients = [
+            place
+            for place, each in enumerate(moments)
+            if server.owners.get(each.port) == process
+        ]
+        sent = {place: moments[place].sent for place in clients}
+        _follow_ring(walk, enters, sent, round(server.delay * 1e6))
+        for place in clients:
             walk.home[place] = walk.thread[place] = process
 
 
 def _follow_ring(
-    walk: _Walk,
-    enters: list[Call],
-    clients: list[int],
-    moments: Sequence[Moments],
+    walk: _Walk, enters: list[Call], sent: dict[int, int], delay: int
 ) -> None:
-    """The moments of the clients of one ring, in the order they sent."""
-    waiting = list(clients)
+    """The moments of one ring's clients; sent: client -> when it sent."""
+    waiting = sorted(sent, key=lambda place: sent[place])
     receiving: list[int] = []
     timed: dict[int, int] = {}  # client -> when its time is over
     over: list[int] = []
-    delay = round(walk.server.delay * 1_000_000)
-    for enter, following in zip(enters, [*enters[1:], None], strict=True):
+    for enter, following in itertools.zip_longest(enters, enters[1:]):
         for place in over:  # this call hands the answers over
             walk.answered[place] = enter.begin
-        over = []
         if enter.end is None:
             return
         for place in receiving:
             walk.read[place] = enter.end
+        room = 0
         if following:
             due = following.begin + delay
             timed.update(dict.fromkeys(receiving, due))
-        room = (following.submitted if following else 0) - len(receiving)
-        receiving = [
-            place for place in waiting if moments[place].sent <= enter.end
-        ][: max(room, 0)]
+            room = max(following.submitted - len(receiving), 0)
+        come = [place for place in waiting if sent[place] <= enter.end]
+        receiving, waiting = come[:room], [
+            place for place in waiting if place not in come[:room]
+        ]
         for place in receiving:
             walk.accepted[place] = enter.end
-            waiting.remove(place)
         over = [place for place, due in timed.items() if due <= enter.end]
         for place in over:
             del timed[place]
