@@ -89,9 +89,9 @@ def test_engine(bare: Server, name: str) -> None:
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
         if name == "auto" and why_no_uring():
-            assert_one_sentence(process.complaints())
+            assert_one_sentence(process.complaints)
         else:
-            assert process.complaints() == ""
+            assert process.complaints == ""
 
 
 @rule("engine", STEP)
@@ -162,14 +162,14 @@ def test_auto_where_uring_is_forbidden(
             process.assert_serves()
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
-        said = process.complaints()
+        said = process.complaints
         assert_one_sentence(said)
         assert "io_uring" in said and "emulated" in said
     own = ("--engine", "emulated", "--worker-kind", kind)
     with started(bare, *own, through=through) as process:
         process.assert_serves()
         process.signal(signal.SIGTERM)
-        assert (process.wait(), process.complaints()) == (0, "")
+        assert (process.wait(), process.complaints) == (0, "")
 
 
 @rule("engine-error", STEP)
@@ -205,11 +205,11 @@ def test_half_of_uring_is_forbidden(
     try:
         if gets_ready(process):
             process.assert_serves()
-            assert "emulated" in process.complaints()
+            assert "emulated" in process.complaints
         else:
             assert process.process.returncode == 1
-        assert "io_uring" in process.complaints()
-        assert_one_sentence(process.complaints())
+        assert "io_uring" in process.complaints
+        assert_one_sentence(process.complaints)
     finally:
         process.kill()
 
@@ -279,7 +279,7 @@ def test_threads_stop(bare: Server, number: int) -> None:
         process.signal(number)
         for client in clients:
             assert client.answer().status == 200
-        assert (process.wait(4), process.complaints()) == (0, "")
+        assert (process.wait(4), process.complaints) == (0, "")
         silent.close()
 
 
@@ -377,7 +377,7 @@ def test_stop_while_a_worker_is_dead(bare: Server) -> None:
         process.assert_serves()
         children(process)[1].kill()
         process.signal(signal.SIGTERM)
-        assert (process.wait(8), process.complaints()) == (0, "")
+        assert (process.wait(8), process.complaints) == (0, "")
         assert process.output.count("\n") == 1
 
 
@@ -396,7 +396,7 @@ def test_too_few_descriptors_to_start(
     for limit in range(5, 30, 2 if kind == "process" else 3):
         process = Running(bare, options, descriptors=limit)
         try:
-            ready, said = gets_ready(process), process.complaints()
+            ready, said = gets_ready(process), process.complaints
             if ready:
                 assert said == "", limit
                 continue
@@ -452,10 +452,10 @@ def test_a_worker_cannot_be_replaced(
         assert eventually(decided, 6)
         time.sleep(0.7)
         if process.process.poll() is None:
-            assert process.complaints() == ""
+            assert process.complaints == ""
         else:
             assert process.process.returncode == 1
-            assert_one_sentence(process.complaints())
+            assert_one_sentence(process.complaints)
             assert eventually(lambda: not children_left(process), 5)
 
 
@@ -491,7 +491,7 @@ def test_who_dies_at_once_is_not_started_for_ever(bare: Server) -> None:
             assert eventually(lambda: serves(process), 5)
         else:
             assert process.process.returncode == 1
-            assert_one_sentence(process.complaints())
+            assert_one_sentence(process.complaints)
 
 
 def serves(process: Running) -> bool:

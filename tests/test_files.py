@@ -136,7 +136,7 @@ def shared(files: Server, one_server: Shared) -> Iterator[Running]:
             os.environ["TZ"] = zone
     before = [each.pid for each in process.processes()]
     yield process
-    status, stderr = process.process.poll(), process.complaints()
+    status, stderr = process.process.poll(), process.complaints
     after = [each.pid for each in process.processes()]
     if (status, stderr, after) != (None, "", before):
         one_server.server = None
@@ -558,7 +558,7 @@ def test_stop_lets_a_file_finish(files: Server) -> None:
         assert len(body) == LARGE
         client.received = b""
         assert client.rest(5) == b""
-        assert (process.wait(5), process.complaints()) == (0, "")
+        assert (process.wait(5), process.complaints) == (0, "")
 
 
 def leave_by_reset(client: Client) -> None:

@@ -7,9 +7,8 @@ the rule in question can be the reason for the refusal.
 import pytest
 
 from tests.marks import rule
-from tests.process import Running, eventually, running
+from tests.process import Running
 from tools.common.raw_client import GET, HOST, NoAnswer, read_answers
-from tools.servers import Server
 
 LINE = b"GET / HTTP/1.1\r\n"
 END = b"\r\n\r\n"
@@ -91,7 +90,7 @@ def refusal(shared: Running, data: bytes) -> int:
     with shared.client(data) as client:
         answer = client.answer()
         assert answer.closes, answer
-        assert client.rest(5) == b"", "one answer, then the end"
+        assert client.rest() == b"", "one answer, then the end"
         return answer.status
 
 
@@ -176,7 +175,7 @@ def test_limit_at_once(shared: Running) -> None:
             with shared.client() as client:
                 for start in range(0, len(data), chunk):
                     client.send_if_open(data[start:start + chunk])
-                assert client.answer(timeout=5).status == status
+                assert client.answer(timeout=9).status == status
 
 
 BODIES = [
@@ -258,21 +257,3 @@ def test_whole_refusal(shared: Running) -> None:
 @rule("no-version")
 def test_whole_refusal_of_gibberish(shared: Running) -> None:
     assert_whole_refusal(shared, b"nonsense\r\n" + FILLER, 400)
-
-
-@rule("drain-ends")
-def test_draining_ends(server: Server) -> None:
-    # The server drains for a moment only: then it closes by itself,
-    # though our side is still open and even sends.
-    data = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
-    with running(server) as process:
-        rest, _ = process.warm_up()
-        with process.client(data) as client:
-            assert client.answer().status == 405
-            client.rest(5)
-
-            def closed() -> bool:
-                client.send_if_open(b"x")
-                return process.descriptors() <= rest
-
-            assert eventually(closed, 5), "the server keeps it open"
