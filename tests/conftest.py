@@ -201,8 +201,8 @@ def pytest_collection_modifyitems(
     items[:] = chosen
     if left:
         config.hook.pytest_deselected(items=left)
-    if output := getattr(config, "workeroutput", None):
-        output["thorough"] = dict(thorough)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["thorough"] = dict(thorough)
 
 
 def kind_of(item: pytest.Item) -> str:

@@ -1,11 +1,15 @@
 """Server processes for the tests: `Launched`, and what they assert."""
 
 import contextlib
+import importlib.util
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
-from tools.common.launch import Launched, eventually
+from tools.common.launch import Launched
+from tools.common.launch import eventually as eventually
 from tools.common.launch import why_no_uring as why_no_uring
 from tools.common.raw_client import GET_CLOSE, Client, NoAnswer
 from tools.servers import Server
@@ -129,3 +133,18 @@ def started(
         yield process
     finally:
         process.kill()
+
+
+def load(path: Path) -> ModuleType:
+    """A server's file as a module, which only tests of its parts do."""
+    name = f"{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))  # 07 has its own modules
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module

@@ -51,14 +51,14 @@ def ask(shared: Running, data: bytes, to_head: bool = False) -> Answer:
 def closed_after(client: Client) -> bool:
     """Does the server end the connection now? (It keeps it for 5 s.)"""
     try:
-        return client.rest(2.5) == b""
+        return client.rest(4.5) == b""
     except AssertionError:
         return False
 
 
 @rule("page")
 def test_page(shared: Running) -> None:
-    answer = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=20)
+    answer = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=60)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.headers["Content-Length"] == "249"
@@ -74,18 +74,19 @@ def test_same_page(shared: Running) -> None:
 
 @rule("work")
 def test_work(server: Server) -> None:
-    def seconds(*options: str) -> float:
-        with running(server, *options) as process:
+    with running(server, "--delay", "0.4") as process:
+        begin = time.monotonic()
+        process.assert_serves()
+        assert time.monotonic() - begin >= 0.4
+    spent = []
+    for compute in ("0", "3000000"):
+        with running(server, "--delay", "0", "--compute", compute) as process:
             process.assert_serves()
-            begin = time.perf_counter()
+            before = process.cpu()
             process.assert_serves()
-            return time.perf_counter() - begin
-
-    assert seconds("--delay", "0.4") >= 0.4
-    idle, busy = "0", "5000000"
-    quick = min(seconds("--delay", "0", "--compute", idle) for _ in "12")
-    long = seconds("--delay", "0", "--compute", busy)
-    assert long > 2 * quick, (long, quick)
+            spent.append(process.cpu() - before)
+    idle, busy = spent
+    assert busy > 2 * idle + 0.02, "CPU seconds of a request"
 
 
 @rule("date")
@@ -93,7 +94,7 @@ def test_date(shared: Running) -> None:
     for data in (GET, head("GET /missing HTTP/1.1"), head("BREW / HTTP/1.1")):
         date = parsedate_to_datetime(ask(shared, data).get("Date"))
         off = abs((datetime.now(UTC) - date).total_seconds())
-        assert off < 5, f"{date} is {off} s off"
+        assert off < 60, f"{date} is {off} s off"
 
 
 @rule("head")
@@ -158,16 +159,15 @@ def test_errors(server: Server) -> None:
         405: head("POST / HTTP/1.1"),
         501: head("BREW / HTTP/1.1"),
     }
-    with running(server, "--delay", "3") as process:
+    with running(server, "--delay", "30") as process:
+        begin = time.monotonic()
         for status, data in cases.items():
-            begin = time.monotonic()
             answer = ask(process, data)
-            took = time.monotonic() - begin
             assert answer.status == status
             assert answer.get("Content-Type").startswith("text/html")
             assert 0 < len(answer.body) < 1000
             assert str(status).encode() in answer.body
-            assert took < 1.5, f"{took:.1f} s: errors do not wait"
+        assert time.monotonic() - begin < 30, "errors do not wait"
 
 
 @rule("absolute-form")
@@ -316,7 +316,7 @@ def test_next_after_long_pipeline(shared: Running, server: Server) -> None:
     if server.lessons["keep_alive"] != YES:
         pytest.skip("closes after the first answer")
     missing = head("GET /missing HTTP/1.1")
-    with shared.client(timeout=5) as client:
+    with shared.client() as client:
         for number in (900, 1, 2000, 1, 901, 3):
             client.send(missing * number)
             time.sleep(0.003)  # it is at work when the rest comes
