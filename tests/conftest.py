@@ -141,8 +141,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def tried(server: Server, name: str) -> bool:
-    """Is this rule or lesson tried on this server?"""
-    return not isinstance(server, Solution) or server.keeps(name)
+    """Is this rule or lesson tried on this server? "": not known yet."""
+    return not isinstance(server, Solution) or not name or server.keeps(name)
 
 
 def marks_of(server: Server) -> list[pytest.MarkDecorator]:
@@ -186,6 +186,9 @@ def pytest_collection_modifyitems(
         server = server_of(item)
         if own and server is None:
             left.append(item)
+            continue
+        mark = item.get_closest_marker("rule")
+        if server and mark and not tried(server, mark.args[0]):
             continue
         if item.get_closest_marker("thorough"):
             thorough[kind_of(item)] += 1
@@ -243,11 +246,15 @@ def pytest_terminal_summary(
     )
 
 
-def order(item: pytest.Item) -> int:
-    """What takes long begins early."""
+def order(item: pytest.Item) -> tuple[int, str]:
+    """What takes long begins early; who shares a server comes together."""
     if "_core" in item.name or item.path.parent.name == "site":
-        return 0
-    return 1 if item.get_closest_marker("slow") else 2
+        return 0, ""
+    if item.get_closest_marker("slow"):
+        return 1, ""
+    server = server_of(item)
+    shares = "shared" in getattr(item, "fixturenames", ())
+    return 2, server.name if server and shares else ""
 
 
 def server_of(item: pytest.Item) -> Server | None:

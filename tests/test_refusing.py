@@ -4,9 +4,8 @@ Wrong requests differ from a good one in a single thing, so that only
 the rule in question can be the reason for the refusal.
 """
 
-import pytest
 
-from tests.marks import rule
+from tests.marks import by_rule, rule
 from tests.process import Running
 from tools.common.raw_client import GET, HOST, NoAnswer, read_answers
 
@@ -94,10 +93,7 @@ def refusal(shared: Running, data: bytes) -> int:
         return answer.status
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=rule(name), id=name)
-    for name in dict.fromkeys(name for name, _, _ in WRONG)
-])
+@by_rule(WRONG)
 def test_wrong(shared: Running, name: str) -> None:
     failures = []
     for _, data, status in [row for row in WRONG if row[0] == name]:
@@ -190,21 +186,19 @@ BODIES = [
 
 
 @rule("body")
-@pytest.mark.parametrize("number", range(len(BODIES)))
-def test_body(shared: Running, number: int) -> None:
-    line, field, status = BODIES[number]
-    if b"%d" in field:
-        field, body = field % len(GET), GET
-    else:
-        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET)
-    head = line + HOST + field + b"\r\n"
-    for pieces in ([head + body], [head, body], [head + body + GET]):
-        with shared.client() as client:
-            for piece in pieces:
-                client.send_if_open(piece)
-            answers = read_answers(client.rest())
-        assert [a.status for a in answers] == [status]
-        assert answers[0].closes
+def test_body(shared: Running) -> None:
+    for line, field, status in BODIES:
+        if b"%d" in field:
+            field, body = field % len(GET), GET
+        else:
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET)
+        head = line + HOST + field + b"\r\n"
+        for pieces in ([head + body], [head, body], [head + body + GET]):
+            with shared.client() as client:
+                for piece in pieces:
+                    client.send_if_open(piece)
+                answers = read_answers(client.rest())
+            assert [(a.status, a.closes) for a in answers] == [(status, True)]
 
 
 @rule("body")
@@ -214,18 +208,14 @@ def test_body_never_sent(shared: Running) -> None:
 
 
 @rule("expect")
-@pytest.mark.parametrize(
-    ("line", "status"),
-    [(b"POST / HTTP/1.1\r\n", 405), (b"GET / HTTP/1.1\r\n", 200)],
-    ids=["post", "get"],
-)
-def test_expect(shared: Running, line: bytes, status: int) -> None:
-    data = line + HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n"
-    with shared.client(data) as client:
-        answer = client.answer()
-        assert (answer.status, answer.closes) == (status, True)
-        client.send_if_open(b"abc")
-        assert client.rest() == b""
+def test_expect(shared: Running) -> None:
+    fields = HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+    for method, status in ((b"POST", 405), (b"GET", 200)):
+        with shared.client(method + b" / HTTP/1.1\r\n" + fields) as client:
+            answer = client.answer()
+            assert (answer.status, answer.closes) == (status, True)
+            client.send_if_open(b"abc")
+            assert client.rest() == b""
 
 
 FILLER = b"x" * 300_000
