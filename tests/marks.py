@@ -29,9 +29,11 @@ def lesson(name: str) -> pytest.MarkDecorator:
 slow = pytest.mark.slow
 
 
-def by_rule(table: Sequence[tuple[Any, ...]]) -> pytest.MarkDecorator:
+def by_rule(
+    table: Sequence[tuple[Any, ...]], steps: range | None = None
+) -> pytest.MarkDecorator:
     """A test for each rule in the first column of a table: its name."""
     names = dict.fromkeys(row[0] for row in table)
     return pytest.mark.parametrize("name", [
-        pytest.param(name, marks=rule(name), id=name) for name in names
+        pytest.param(name, marks=rule(name, steps), id=name) for name in names
     ])

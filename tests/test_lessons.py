@@ -22,7 +22,7 @@ import pytest
 from tests.marks import lesson
 from tests.process import PATIENCE, Running, eventually, running, started
 from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
-from tools.servers import Server
+from tools.servers import YES, Server
 
 WORKERS = 8  # threads where there is a pool
 HELD_UP = 8.0  # seconds: less than a silent client is waited for
@@ -121,10 +121,10 @@ def test_computing_uses_every_core(server: Server, side: str) -> None:
     with running(server, *options) as process:
         process.assert_serves()
         cores = 0.0
-        for _ in range(3):
-            cores = max(cores, cores_used(process))
-            if cores > ENOUGH:
-                break
+        # Other work may hide that it does, but not that it does not.
+        for _ in range(4 if server.lessons["cores"] == YES else 1):
+            if cores < ENOUGH:
+                cores = max(cores, cores_used(process))
     assert cores > ENOUGH, (
         f"{AT_ONCE} requests at once kept {cores:.2f} cores busy"
     )

@@ -195,7 +195,7 @@ def test_reader_with_breaks_is_kept(server: Server) -> None:
     # since a server sees progress only when it can write again.
     if server.lessons["keep_alive"] != YES:
         pytest.skip("one answer fits into the buffers")
-    number = 60_000
+    number = 42_000
     with running(server, "--delay", "0") as process:
         with (
             Client(process.port, receive_buffer=1 << 16, timeout=60) as client,
@@ -203,8 +203,8 @@ def test_reader_with_breaks_is_kept(server: Server) -> None:
         ):
             sending = pool.submit(client.send, GET * number + GET_CLOSE)
             size = 0
-            for _ in range(3):
-                time.sleep(HEAD_SECONDS / 3 + EARLY)
+            for _ in range(2):
+                time.sleep(HEAD_SECONDS / 2 + EARLY)
                 size += take(client, 7_000_000)
             size += take(client, 1 << 30)
             sending.result()
