@@ -3,9 +3,11 @@
 import argparse
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -170,7 +172,7 @@ def test_only_a_good_run_becomes_the_committed_one(
 
 
 def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
-    seen = []
+    seen: list[str] = []
     one = session(tmp_path / "out", repeats=2)
 
     def measure(name: str) -> Run:
@@ -183,7 +185,7 @@ def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
 
     points = {name: Point(name, "demo", 1, 0.0) for name in "ab"}
     one.rounds(
-        [(points[name], lambda name=name: measure(name)) for name in "ab"], 5
+        [(points[name], partial(measure, name)) for name in "ab"], 5
     )
     assert seen == ["a", "b", "a", "b"]
     assert one.status() == 1
@@ -218,7 +220,7 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
     assert found.error is None and found.requests == 40
     assert found.requests_per_second and found.figure("cpu_ms")
     assert found.peak_memory and found.threads
-    assert found.extra["load_cores"] > 0 and found.extra["other_cores"] >= 0
+    assert found.extra["load_cores"] > 0
     assert found.extra["load_limit_per_second"] > 0
     program = LOAD if LOAD == "ab" else "python3"
     assert f"\n{program} " in found.command
@@ -341,7 +343,7 @@ def test_the_page_is_always_the_same_and_has_its_size() -> None:
     "case", static.cases(), ids=lambda case: f"{case.name} {case.variant}"
 )
 def test_each_server_serves_the_page(case: static.Case, site: Path) -> None:
-    if case is static.ENGINE_X and static.shutil.which("nginx") is None:
+    if case is static.ENGINE_X and shutil.which("nginx") is None:
         pytest.skip("nginx is needed")
     if case is static.NODE and not static.node_server().is_file():
         pytest.skip("./bench.sh static has not installed it")

@@ -280,7 +280,6 @@ def test_a_whole_run_of_frames(
     assert len(point.runs) == 2 and point.status == "ok"
     one = point.runs[0]
     assert one.requests == 2 and one.extra["mb_per_second"] > 0
-    assert one.extra["receives_per_frame"] >= 2
     assert one.command.startswith("python3") and frames.LAB in one.command
     assert ("reused", "newest, one process") in points
     # What needs a library is left to the interpreter that has it.
@@ -316,8 +315,8 @@ def test_skipped_and_failed_variants_keep_their_reason(
         row("join", error="it is ill"),
     ]})  # fmt: skip
     monkeypatch.setattr(frames, "said_by", lambda *_, **more: said)
-    for first in (True, False):
-        one.measure(frames.Case(one.people[0], "one"), first)
+    for _ in range(2):
+        one.measure(frames.Case(one.people[0], "one"))
     points = {p.server: p for p in one.session.points}
     assert len(one.session.points) == 3
     assert points["reused"].median("mb_per_second") == 100
@@ -326,7 +325,7 @@ def test_skipped_and_failed_variants_keep_their_reason(
         ("failed", "it is ill"),
     ]
     monkeypatch.setattr(frames, "said_by", lambda *_, **more: "oh")
-    one.measure(frames.Case(one.people[0], "one", True), False)
+    one.measure(frames.Case(one.people[0], "one", True))
     assert one.session.points[-1].reason == "the lab did not print its figures"
 
 

@@ -65,11 +65,6 @@ IN_C = {"C-recv": "recv", "C-through": "through", "C-splice": "splice"}
 PATIENCE = 900  # seconds for one call of the lab
 COUNTED = (2, 4)  # frames in the runs that count: the second less the first
 PROFILED = 2  # frames
-# What the lab calls a count -> what it is called in the results.
-COUNTS = {
-    "peak_frames": "peak_frames", "receives": "receives_per_frame",
-    "sends": "sends_per_frame",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +141,7 @@ def measure(session: Session) -> int:
                 session.say(
                     f"[dim]round {number} of {repeats}: {case.variant}"
                 )
-                bench.measure(case, first=number == 1)
+                bench.measure(case)
         bench.profile()
     show(session)
     return session.status()
@@ -303,11 +298,10 @@ class Bench:
             command = command.replace(self.echo, "frames")
         return command, read(said)
 
-    def measure(self, case: Case, first: bool) -> None:
-        """Every variant of a case once; first: count calls too."""
+    def measure(self, case: Case) -> None:
+        """Every variant of a case once."""
         names = self.asked(case.who)
-        words = () if first else ("--no-counts",)
-        self._take(case, names, "--only", ",".join(names), *words)
+        self._take(case, names, "--only", ",".join(names), "--no-counts")
         if case.who is self.people[-1] and case.shape == "two" and self.echo:
             # Their client is the lab's, as for all.
             for name, how in IN_C.items():
@@ -343,13 +337,9 @@ class Bench:
             if not point.reason:
                 self.session.skip(point, row["skipped"])
             return
-        counts = self.counts.setdefault((name, variant), {})
-        for said, value in row.get("counts", {}).items():
-            counts[COUNTS[said]] = round(value, 3)
-        if row.get("copies") is not None:
-            counts["copies_expected"] = row["copies"]
+        counts = {}
         if case.shape == "two":  # counted in servers of that shape
-            counts |= self.counts.get((name, case.who.part), {})
+            counts = self.counts.get((name, case.who.part), {})
         one = Run(command, error=row["error"] or None)
         if row["runs"]:
             fill(one, row["runs"][0], self.options.frame_count, counts)
@@ -368,19 +358,16 @@ class Bench:
                     self.session.say(f"[dim]- not counted: {error}")
 
     def copies(self, who: Who, name: str) -> dict[str, float]:
-        """Per frame: copies and allocations in frames, and allocations.
+        """For a frame: how many are copied and allocated.
 
         The difference of two runs, so that how the process begins and
         ends is not in it. Raises LabError.
         """
         few, many = (self._counted(who, name, n) for n in COUNTED)
-        frames = COUNTED[1] - COUNTED[0]
-        each = {k: (many[k] - few[k]) / frames for k in few}
-        size = self.options.frame_size
+        size = (COUNTED[1] - COUNTED[0]) * self.options.frame_size
         return {
-            "copied_frames": round(each["copied"] / size, 3),
-            "allocated_frames": round(each["allocated"] / size, 3),
-            "allocations_per_frame": each["allocations"],
+            f"{what}_frames": round((many[what] - few[what]) / size, 3)
+            for what in ("copied", "allocated")
         }
 
     def _counted(self, who: Who, name: str, frames: int) -> dict[str, int]:
