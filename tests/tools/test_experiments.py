@@ -391,18 +391,6 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
 # threads ------------------------------------------------------------------
 
 
-def test_neither_command_nor_variant_tell_a_local_path() -> None:
-    found = threads.command(options(threads, "--repeats", "2"), [GIL, FREE])
-    assert found == (
-        "./bench.sh threads --pythons python3.13,python3.13t --steps 20000 "
-        "--seconds 3 --clients 10 --repeats 2"
-    )
-    assert "--calibrate" in threads.command(
-        options(threads, "--calibrate"), [GIL]
-    )
-    assert all("/" not in case.variant for case in threads.cases_of(FREE))
-
-
 def test_the_gil_is_asked_for() -> None:
     this = interpreters.identify(sys.executable)
     case = threads.Case(this, by_name("03"), "a thread each")
@@ -443,6 +431,7 @@ def test_threads_are_measured_on_each_interpreter(
         "3.13.5, free-threaded, optimised build"
     )
     assert "/opt" not in (tmp_path / "results.json").read_text()
+    assert kept.tools["python3.13"] == "3.13.5, with the GIL, plain build"
     assert "it is bad" in capsys.readouterr().out
 
 

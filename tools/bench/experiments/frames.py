@@ -31,13 +31,13 @@ from tools import peers
 from tools.bench import interpreters
 from tools.bench.experiments.lab import LabError, said_by
 from tools.bench.experiments.session import (
-    Cell,
     Refused,
     Session,
     conduct,
     median,
     number_option,
     spread,
+    title_of,
 )
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
 from tools.bench.outcome import keep_raw
@@ -143,7 +143,15 @@ def measure(session: Session) -> int:
                 )
                 bench.measure(case)
         bench.profile()
-    show(session)
+    points = session.points
+    session.show(
+        {"variant": title_of, "MB/s": spread("mb_per_second")},
+        "medians, and below the slowest and fastest run; huge pages: what "
+        "they do for the same variant",
+        sorted(points, key=lambda p: (p.variant.partition(", ")[2], p.server)),
+    )
+    for line in against_c(points):
+        session.say(line)
     return session.status()
 
 
@@ -423,49 +431,7 @@ def fill(
     }
 
 
-# The tables ---------------------------------------------------------------
-
-
-def show(session: Session) -> None:
-    """A table for each shape: MB/s of each variant on each interpreter."""
-    points = session.points
-    for shape in SHAPES.values():
-        columns = sorted(
-            {p.variant for p in points if f", {shape}" in p.variant}
-        )
-        if not columns:
-            continue
-        # A row is the first point of a server, whatever its status.
-        rows = {p.server: Point(p.server, "", 0, 0.0) for p in points
-                if p.variant in columns}
-        titles = {
-            column.replace(f", {shape}", "").replace(", ", "\n"):
-                cell_of(points, column)
-            for column in columns
-        }
-        session.show(
-            {"variant": lambda p: p.server, **titles},
-            points=[*rows.values()], title=f"MB/s, {shape}",
-        )
-    session.say(
-        "[dim]medians, and below the slowest and fastest run; two columns "
-        "apart: what huge pages do"
-    )
-    for line in against_c(points):
-        session.say(line)
-
-
-def cell_of(points: list[Point], variant: str) -> Cell:
-    """The cells of one column: MB/s of a server in this variant."""
-    found = {p.server: p for p in points if p.variant == variant}
-
-    def cell(row: Point) -> str:
-        point = found.get(row.server)
-        if point is None:
-            return ""
-        return spread("mb_per_second")(point) or point.status
-
-    return cell
+# The table ----------------------------------------------------------------
 
 
 def against_c(points: list[Point]) -> list[str]:

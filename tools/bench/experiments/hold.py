@@ -27,10 +27,10 @@ from tools.bench.experiments.hold_ends import Fit, Seen
 from tools.bench.experiments.holder import PER_ADDRESS, Tally
 from tools.bench.experiments.machine import ROOM, raise_open_files
 from tools.bench.experiments.session import (
-    Cell,
     Session,
     common_options,
     conduct,
+    figure,
     number_option,
     servers_option,
     words_option,
@@ -448,46 +448,17 @@ def fill(
 
 
 def show(session: Session) -> None:
-    """A row for each server: until the last answer, or what ended it."""
-    found = {(p.server, p.clients): p for p in session.points}
-
-    def level(clients: int) -> Cell:
-        return lambda row: cell(found.get((row.server, clients)))
-
-    columns: dict[str, Cell] = {"": lambda row: row.server} | {
-        f"{clients:,}": level(clients)
-        for clients in sorted({clients for _, clients in found})
-    }
-    columns["bytes a client"] = lambda row: bytes_of(
-        [p for p in session.points if p.server == row.server]
-    )
-    names = dict.fromkeys(server for server, _ in found)
+    """A row for each level: until the last answer, or what ended it."""
+    each = figure("user_bytes_per_connection")
     session.show(
-        columns,
-        "clients at once; seconds until the last answer, or what stopped "
-        "the server, with how many were held",
-        [Point(name, SUITE, 0, 0.0) for name in names],
+        {
+            "": lambda p: f"{p.server}, {p.clients:,} clients",
+            "last answer": lambda p: f"{p.median('seconds') or 0:,.1f} s",
+            "held": figure("connections"),
+            "bytes a client":
+                lambda p: each(p) if sure_of_memory(p.runs[-1]) else "",
+            "threads": figure("threads"),
+            "stopped by": kind,
+        },
+        "clients at once; seconds until the last answer",
     )
-    for point in session.points:
-        if point.reason:
-            session.say(f"{point.server} at {point.clients:,}: {point.reason}")
-
-
-def bytes_of(points: list[Point]) -> str:
-    """A cell: memory of a server for a client, and its threads."""
-    runs = [one for point in points for one in point.runs]
-    sure = [one for one in runs if sure_of_memory(one)]
-    each = sure[-1].extra["user_bytes_per_connection"] if sure else None
-    threads = max((one.threads or 0 for one in runs), default=0)
-    return f"{'' if each is None else f'{each:,.0f}'}\n[dim]{threads:,} thr."
-
-
-def cell(point: Point | None) -> str:
-    """A cell: seconds, or what stopped the server at this level."""
-    if point is None:
-        return ""
-    if not point.end:
-        return f"{point.median('seconds') or 0:,.1f} s"
-    found = f"[yellow]{kind(point)}[/]"
-    held = point.median("connections") if point.status == "ok" else None
-    return found if held is None else f"{held:,.0f}, then\n{found}"
