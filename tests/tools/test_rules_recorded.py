@@ -288,7 +288,7 @@ def test_a_folder_that_cannot_be_written(folder: Path) -> None:
 
 
 def test_the_command_is_as_typed_and_names_no_folder_of_ours() -> None:
-    begin = ("-n", "8", "--no-loadscope-reorder")
+    begin = ("-n", "4", "--no-loadscope-reorder")
     file = f"--conformance={ROOT}/docs/data/conformance.json"
     assert command((*begin, file)) == (
         "./test.sh --conformance docs/data/conformance.json"
