@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 
 from tests.site.browsing import Scheme, needs_browser, open_page, visit
 from tests.site.conftest import Render
-from tools.bench.x_wire import REQUESTS
+from tools.bench.experiments.wire import REQUESTS
 from tools.data import exchange
 from tools.site import wire
 from tools.site.errors import SiteError

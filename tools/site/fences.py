@@ -15,12 +15,12 @@ from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
 from tools.data.results import SUITES, Point
 from tools.site import (
     charts,
-    conformance,
     data,
     diff,
     experiments,
     figures,
     options,
+    rules_table,
     tables,
 )
 from tools.site import source as pieces
@@ -260,10 +260,10 @@ def _lessons(text: str, md: Any) -> str:
     """The table of lessons, as the recorded run of the tests saw it."""
     chosen = options.parse(text, [], ["servers"])
     servers = options.servers(chosen.get("servers", "all"))
-    run = conformance.recorded()
-    conformance.check_lessons(run, servers)
+    run = rules_table.recorded()
+    rules_table.check_lessons(run, servers)
     return tables.lessons(
-        servers, uid(md, "lessons"), conformance.caption(run)
+        servers, uid(md, "lessons"), rules_table.caption(run)
     )
 
 
