@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import itertools
 import shutil
 import socket
 import sys
@@ -99,7 +100,7 @@ def code(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), zip(SKETCHES, SKETCHES[1:], strict=False),
+    ("before", "after"), list(itertools.pairwise(SKETCHES)),
     ids=lambda path: step(path),
 )
 def test_the_diff_is_the_idea(before: Path, after: Path) -> None:
