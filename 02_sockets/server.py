@@ -164,19 +164,20 @@ class Connection:
         """The client has sent this; nothing: it has ended its side."""
         if not data:
             self.ended = True
-        if self.next is DRAIN:  # nobody reads this any more
-            if self.ended:
-                self.wait_for(CLOSE)
-            return
-        begins = not self.received
-        self.received += data
         if self.next is READ:
-            if begins:
-                self.wait_for(READ, HEAD_SECONDS)
-            self.look()
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
 
-    def look(self) -> None:
-        """Begin with the next request if all of its head is here."""
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
         try:
             self.request = parse(self.received)
         except BadRequest as error:
@@ -185,6 +186,8 @@ class Connection:
         if self.request is None:  # TCP is a stream: wait for the rest
             if self.ended:
                 self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
             return
         self.received = self.received[self.request.size :]
         if self.request.status == 200:
@@ -216,9 +219,8 @@ class Connection:
             # we end our side only, and read on for a moment.
             after = CLOSE if self.ended else DRAIN
             self.wait_for(after, LINGER_SECONDS)
-        elif self.received or self.ended:  # pipelined: it is here
-            self.wait_for(READ, HEAD_SECONDS)
-            self.look()
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
 

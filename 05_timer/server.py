@@ -77,17 +77,25 @@ def go_on(client: Client, clients: Clients, options: Namespace) -> None:
         pass
     except OSError:  # the client is gone
         connection.wait_for(CLOSE)
-    if connection.next is WORK:
-        begin_work(client, options)
-    watch_next(client, clients)
+    if connection.next is CLOSE:
+        clients.close(client)
+    elif connection.next in (READ, DRAIN):
+        clients.watch(client, READABLE)
+    elif connection.next is SEND:
+        clients.watch(client, WRITABLE)
+    else:
+        clients.watch(client, NOTHING)
+        begin_work(client, clients, options)
 
 
-def begin_work(client: Client, options: Namespace) -> None:
+def begin_work(
+    client: Client, clients: Clients, options: Namespace
+) -> None:
     """Begin to wait: in a thread of its own, not here."""
     try:
         threading.Timer(options.delay, ring, (client,)).start()
     except RuntimeError:  # the system gives us no more threads
-        client.connection.wait_for(CLOSE)
+        clients.close(client)
 
 
 def ring(client: Client) -> None:
@@ -107,18 +115,6 @@ def finish_work(clients: Clients, options: Namespace) -> None:
         compute(options.compute)
         client.connection.worked()
         go_on(client, clients, options)
-
-
-def watch_next(client: Client, clients: Clients) -> None:
-    """What is this client waiting for? The selector will tell us."""
-    if client.connection.next is CLOSE:
-        clients.close(client)
-    elif client.connection.next in (READ, DRAIN):
-        clients.watch(client, READABLE)
-    elif client.connection.next is SEND:
-        clients.watch(client, WRITABLE)
-    else:  # its work is under way: the timer will tell us
-        clients.watch(client, NOTHING)
 
 
 # === Clients of the loop, the same in steps 04 and 05 ===============
@@ -272,19 +268,20 @@ class Connection:
         """The client has sent this; nothing: it has ended its side."""
         if not data:
             self.ended = True
-        if self.next is DRAIN:  # nobody reads this any more
-            if self.ended:
-                self.wait_for(CLOSE)
-            return
-        begins = not self.received
-        self.received += data
         if self.next is READ:
-            if begins:
-                self.wait_for(READ, HEAD_SECONDS)
-            self.look()
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
 
-    def look(self) -> None:
-        """Begin with the next request if all of its head is here."""
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
         try:
             self.request = parse(self.received)
         except BadRequest as error:
@@ -293,6 +290,8 @@ class Connection:
         if self.request is None:  # TCP is a stream: wait for the rest
             if self.ended:
                 self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
             return
         self.received = self.received[self.request.size :]
         if self.request.status == 200:
@@ -324,9 +323,8 @@ class Connection:
             # we end our side only, and read on for a moment.
             after = CLOSE if self.ended else DRAIN
             self.wait_for(after, LINGER_SECONDS)
-        elif self.received or self.ended:  # pipelined: it is here
-            self.wait_for(READ, HEAD_SECONDS)
-            self.look()
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
 
