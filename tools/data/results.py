@@ -226,9 +226,9 @@ class Results:
         save_json(folder / "results.json", asdict(self))
 
 
-def load(folder: Path) -> Results:
-    """Read a run. Raises DataError with a sentence if it is unusable."""
-    file = folder / "results.json"
+def load(path: Path) -> Results:
+    """Read a run, of a folder or a file. Raises DataError if it is bad."""
+    file = path if path.suffix == ".json" else path / "results.json"
     with reading(file, "a results file"):
         data = read_json(
             file, SCHEMA, "measure again with ./bench.sh"

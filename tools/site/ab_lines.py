@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.site import data, fences, options
+from tools.site import fences, options
 from tools.site.errors import SiteError
 from tools.site.fence import code, fence
 
@@ -32,18 +32,7 @@ def _render(text: str, md: Any) -> str:
     chosen = options.parse(
         text, ["server", "suite", "from", "to"], ["clients"]
     )
-    server = options.server(chosen["server"])
-    point = data.reference_point(
-        server.name, chosen["suite"], options.whole(chosen, "clients")
-    )
-    if not point.runs:
-        raise SiteError(f"{server.name} has no run in {point.suite}")
-    file = data.reference_folder() / "raw" / f"{server.name}.txt"
-    try:
-        everything = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SiteError(f"{file.name}: {error.strerror}") from error
-    output = fences.first_output(everything, point.runs[0].command)
+    output = fences.raw_output(chosen)
     return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
 
 
