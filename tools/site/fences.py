@@ -25,7 +25,7 @@ from tools.site import (
 )
 from tools.site import source as pieces
 from tools.site.errors import SiteError
-from tools.site.fence import code, fence, uid
+from tools.site.page_element import code, fence, uid
 
 
 def num(source: str, language: str, css_class: str, md: Any) -> str:

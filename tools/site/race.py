@@ -21,7 +21,7 @@ from tools.site import (
     race_stage,
 )
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.page_element import fence, uid
 from tools.site.tables import table
 
 MOST_SERVERS = 2

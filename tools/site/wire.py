@@ -23,7 +23,7 @@ from tools.data.exchange import CODING, Exchange
 from tools.servers import by_name
 from tools.site import options
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.page_element import fence, uid
 from tools.site.meanings import MEANINGS, Meaning
 from tools.site.prose import line as prose
 
