@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tools.site import data, fences, options
+from tools.site import data, measured, options
 from tools.site.errors import SiteError
-from tools.site.page_element import code, fence
+from tools.site.fence_call import code, fence
 
 
 def cut(text: str, first: str, last: str) -> str:
@@ -43,7 +43,7 @@ def _render(text: str, md: Any) -> str:
         everything = file.read_text(encoding="utf-8")
     except OSError as error:
         raise SiteError(f"{file.name}: {error.strerror}") from error
-    output = fences.first_output(everything, point.runs[0].command)
+    output = measured.first_output(everything, point.runs[0].command)
     return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
 
 

@@ -22,7 +22,7 @@ from tools.learn.exercises import Exercise, ExerciseError
 from tools.servers import ROOT
 from tools.site import options
 from tools.site.errors import SiteError
-from tools.site.page_element import code, fence, uid
+from tools.site.fence_call import code, fence, uid
 from tools.site.prose import line as prose
 
 EXTENSIONS = ("tables", "pymdownx.superfences", "pymdownx.highlight")

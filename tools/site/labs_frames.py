@@ -13,7 +13,7 @@ from typing import Any
 from tools.data.results import DATA, Point
 from tools.site import charts, experiments, options, svg
 from tools.site.errors import SiteError
-from tools.site.page_element import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, figure, spread, value
 from tools.site.tables import table
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools.site.errors import SiteError
-from tools.site.page_element import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.prose import line as prose
 
 KEYS = ("question", "title", "because")

@@ -26,7 +26,7 @@ from tools.servers import ROOT
 from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.exercise import anchor, page_of
-from tools.site.page_element import fence
+from tools.site.fence_call import fence
 from tools.site.prose import line as prose
 from tools.site.tables import table
 

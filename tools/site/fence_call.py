@@ -1,4 +1,4 @@
-"""What every fence shares: its call, its id, its blocks of code.
+"""How a page calls a fence, and what it may ask of the page.
 
 A fence that cannot do its job raises SuperFencesException, which ends the
 build, with or without --strict.
@@ -38,6 +38,19 @@ def _called(
         raise SuperFencesException(
             f"the fence {language!r} cannot be made: {why}\n{source}"
         ) from error
+
+
+def up(md: Any) -> str | None:
+    """From the page to the top of the site; None if no builder tells.
+
+    MkDocs and Zensical each have their own way of saying which page it is.
+    """
+    url = None
+    if "relpath" in md.treeprocessors:
+        url = md.treeprocessors["relpath"].file.url
+    elif "rendering_context" in md.preprocessors:
+        url = md.preprocessors["rendering_context"].page.url
+    return None if url is None else "../" * url.count("/")
 
 
 def uid(md: Any, *words: str) -> str:
