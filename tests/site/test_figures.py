@@ -9,7 +9,7 @@ import pytest
 from tests.site.conftest import Render
 from tests.site.sample import run
 from tools.data.results import Results
-from tools.site import data, fences, figures, svg
+from tools.site import data, figures, measured, svg
 from tools.site.errors import SiteError
 
 Change = Callable[[Results], None]
@@ -238,12 +238,12 @@ def test_ids_are_the_same_in_every_build_and_once_on_a_page(
 
 def test_raw_outputs_are_cut_at_the_next_command() -> None:
     text = "$ server\n$ ab 1\none\n\n$ server\n$ ab 2\ntwo\n"
-    assert fences.first_output(text, "server\nab 1") == (
+    assert measured.first_output(text, "server\nab 1") == (
         "$ server\n$ ab 1\none"
     )
-    assert fences.first_output(text, "server\nab 2").endswith("two")
+    assert measured.first_output(text, "server\nab 2").endswith("two")
     with pytest.raises(SiteError, match="do not hold"):
-        fences.first_output(text, "ab 3")
+        measured.first_output(text, "ab 3")
 
 
 def test_formats() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from tools.site import fences, options
 from tools.site.errors import SiteError
-from tools.site.fence import code, fence
+from tools.site.fence_call import code, fence
 
 
 def cut(text: str, first: str, last: str) -> str:

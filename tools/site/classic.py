@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.site import options
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import inline, latency
 from tools.site.tables import table
 

@@ -14,7 +14,7 @@ from typing import Any
 from tools.data.results import LATENCIES, NUMBERS, SCHEMA, STEPS, Results
 from tools.servers import NO, SERVERS, YES, Server
 from tools.site import charts, data, options
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, FIGURES
 
 # Figures of a run of the servers that are made from its numbers.

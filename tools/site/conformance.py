@@ -27,7 +27,7 @@ from tools.rules import RULES, Rule
 from tools.servers import LESSONS, SERVERS, YES, Server
 from tools.site import options
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.tables import table
 
 SECTIONS = {  # name in a fence -> part of tools/rules.py

@@ -22,7 +22,7 @@ from tools.servers import Server
 from tools.site import experiments, options, svg
 from tools.site.charts import SHAPES
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, figure, value
 from tools.site.tables import table
 

@@ -12,7 +12,7 @@ from typing import Any
 from tools.data.results import Point
 from tools.site import charts, data, elements, experiments, options
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, value
 
 RUN = SUITE = "labs-frames"

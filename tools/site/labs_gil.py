@@ -9,7 +9,7 @@ from typing import Any
 from tools.data.results import Point
 from tools.site import charts, experiments, options
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import value, values
 
 RUN = SUITE = "labs-gil"

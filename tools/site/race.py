@@ -21,7 +21,7 @@ from tools.site import (
     race_stage,
 )
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid, up
 from tools.site.tables import table
 
 MOST_SERVERS = 2
@@ -65,7 +65,7 @@ def _render(text: str, md: Any) -> str:
         f'<div class="race-result">{_charts(ident, runs, end * MARGIN)}'
         f"{_tables(runs)}</div>"
         f'<script type="application/json">{_data(runs, end)}</script>'
-        f"<figcaption>{_caption(own, runs, _up(md))}</figcaption>"
+        f"<figcaption>{_caption(own, runs, up(md))}</figcaption>"
         "</figure>"
     )
 
@@ -152,15 +152,6 @@ def _tables(runs: list[Run]) -> str:
         '<details class="seven-data race-data"><summary>These recordings '
         f'as a table</summary><div>{"".join(tables)}</div></details>'
     )
-
-
-def _up(md: Any) -> str | None:
-    """From the page to the top of the site; None where MkDocs is not."""
-    try:
-        url: str = md.treeprocessors["relpath"].file.url
-    except (KeyError, AttributeError):
-        return None
-    return "../" * url.count("/")
 
 
 def _caption(own: str, runs: list[Run], up: str | None) -> str:

@@ -1,10 +1,9 @@
-"""What mkdocs.yml names: the fences of the pages and the inline numbers.
+"""What was measured: the fences of charts and tables, the inline numbers.
 
 A fence that cannot do its job raises SuperFencesException, a number
 InlineHiliteException: both end the build, with or without --strict.
 """
 
-import itertools
 from html import escape
 from typing import Any
 
@@ -17,15 +16,13 @@ from tools.site import (
     charts,
     conformance,
     data,
-    diff,
     experiments,
     figures,
     options,
     tables,
 )
-from tools.site import source as pieces
 from tools.site.errors import SiteError
-from tools.site.fence import code, fence, uid
+from tools.site.fence_call import fence, uid
 
 
 def num(source: str, language: str, css_class: str, md: Any) -> str:
@@ -37,77 +34,6 @@ def num(source: str, language: str, css_class: str, md: Any) -> str:
         raise InlineHiliteException(
             f"the number {source!r} cannot be made: {why}"
         ) from error
-
-
-def _source(text: str, md: Any) -> str:
-    """A piece of a file by name: see `source.find` and `source.section`.
-
-    ``name`` may list several, comma between; ``section`` takes what stands
-    under a banner; ``idea: yes`` what is this step's own; ``whole: yes``
-    the whole file.
-    """
-    chosen = options.parse(
-        text, ["file"], ["name", "section", "idea", "whole"]
-    )
-    content = pieces.read(chosen["file"])
-    if len(chosen) != 2:
-        raise SiteError("give one of name, section, idea and whole")
-    if "name" in chosen:
-        names = [name.strip() for name in chosen["name"].split(",")]
-        found = [pieces.find(content, name) for name in names]
-    elif "section" in chosen:
-        found = [pieces.section(content, chosen["section"])]
-    elif options.yes(chosen, "idea"):
-        found = [pieces.idea(content)]
-    elif options.yes(chosen, "whole"):
-        found = [pieces.cut(content.splitlines(), 1, content.count("\n"))]
-    else:
-        raise SiteError("idea and whole are yes or not there")
-    label = pieces.label(chosen["file"])
-    title = f"{label}, {_lines(found)}"
-    return code(md, _join(found), "python", title, label, _numbers(found))
-
-
-def _lines(found: list[pieces.Piece]) -> str:
-    numbers = ", ".join(
-        f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}"
-        for p in found
-    )
-    one = len(found) == 1 and found[0].first == found[0].last
-    return f"{'line' if one else 'lines'} {numbers}"
-
-
-def _join(found: list[pieces.Piece]) -> str:
-    """Pieces as one text: neighbours as in the file, others spaced."""
-    text = found[0].text
-    for last, piece in itertools.pairwise(found):
-        gap = piece.first - last.last
-        text += "\n" if gap == 1 else "\n\n" if gap == 2 else "\n\n\n"
-        text += piece.text
-    return text
-
-
-def _numbers(found: list[pieces.Piece]) -> list[int | None]:
-    """Of each line that `_join` makes, its number in the file."""
-    numbers: list[int | None] = [*range(found[0].first, found[0].last + 1)]
-    for last, piece in itertools.pairwise(found):
-        gap = piece.first - last.last
-        numbers += [None] * (0 if gap == 1 else 1 if gap == 2 else 2)
-        numbers += range(piece.first, piece.last + 1)
-    return numbers
-
-
-def _stepdiff(text: str, md: Any) -> str:
-    """What changed between two servers, the shared sections left out."""
-    chosen = options.parse(text, ["from", "to"], ["context"])
-    context = options.whole(chosen, "context")
-    found = diff.changes(
-        pieces.read(chosen["from"]), pieces.read(chosen["to"]),
-        2 if context is None else context,
-    )
-    old, new = pieces.label(chosen["from"]), pieces.label(chosen["to"])
-    title = f"{old} → {new}: {found.added} lines in, {found.removed} out"
-    return code(md, found.text, "diff", title)
 
 
 def _caption(own: str, points: list[Point], suite: str) -> str:
@@ -302,8 +228,6 @@ def first_output(everything: str, command: str) -> str:
     return header + output.rstrip()
 
 
-source = fence(_source)
-stepdiff = fence(_stepdiff)
 bars = fence(_bars)
 sweep = fence(_sweep)
 abtable = fence(_abtable)
