@@ -1,6 +1,5 @@
 """./bench.sh: its command line, a real small run, an interrupted one."""
 
-import json
 import os
 import platform
 import signal
@@ -18,7 +17,7 @@ from rich.console import Console
 from tools.bench import __main__ as command
 from tools.bench import preflight
 from tools.bench.keep import make_reference
-from tools.data import results
+from tools.data import raw, results
 from tools.servers import ROOT, SERVERS
 
 Smoke = tuple[subprocess.CompletedProcess[str], Path]
@@ -266,7 +265,7 @@ def test_the_table_shows_every_server(smoke: Smoke) -> None:
 def test_nothing_in_the_results_names_this_machine(smoke: Smoke) -> None:
     _, folder = smoke
     texts = [(folder / "results.json").read_text()]
-    texts += [file.read_text() for file in (folder / "raw").iterdir()]
+    texts += [raw.read(folder, name) for name in raw.names(folder)]
     names = {str(ROOT), str(Path.home()), os.uname().nodename, sys.executable}
     for text in texts:
         for name in names - {"", "/", "localhost"}:
@@ -357,13 +356,23 @@ def test_a_complete_run_becomes_the_reference(tmp_path: Path) -> None:
     reference.mkdir(parents=True)
     (reference / "old").write_text("old")
     fresh = tmp_path / "results" / "now"
-    (fresh / "raw").mkdir(parents=True)
-    (fresh / "results.json").write_text(json.dumps({"schema": 1}))
+    ran = results.Run("ab", 1, peak_memory=1, latency_ms={"p50": 1, "p66": 2})
+    point = results.Point("02", "classic", 10, 0.1, runs=[ran])
+    machine = preflight.machine(1024)
+    made = results.Results(
+        "c", "peers", "", "", machine, {}, complete=True, points=[point]
+    )
+    raw.append(fresh, "02", "what ab said")
+    made.save(fresh)
+    assert results.load(fresh) == made
     assert make_reference(fresh, reference) == reference
     assert sorted(p.name for p in reference.iterdir()) == [
-        "raw", "results.json",
+        "raw.zip", "results.json",
     ]
+    assert raw.read(reference, "02") == "what ab said"
     assert not fresh.exists()
+    (kept,) = results.load(reference).points[0].runs
+    assert kept == results.Run("ab", 1)  # what a page reads of the peers
 
 
 def test_facts_about_the_machine() -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 from tools.bench import ab, wrk
 from tools.bench.cost import Cost
 from tools.bench.server import scrub
-from tools.data.results import Point, Results, Run
+from tools.data import raw
+from tools.data.kept import only_read
+from tools.data.results import Point, Results, Run, load
 
 # A run and its point -----------------------------------------------------
 
@@ -72,19 +74,20 @@ def add(results: Results, point: Point, run: Run) -> None:
 
 
 def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
-    """Append an output, under its commands, to raw/NAME.txt."""
-    raw = folder / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
+    """Append an output, under its commands, to those of NAME."""
     lines = "".join(f"$ {line}\n" for line in command.splitlines())
-    with (raw / f"{name}.txt").open("a", encoding="utf-8") as file:
-        file.write(f"{lines}{scrub(text).rstrip()}\n\n")
+    raw.append(folder, name, f"{lines}{scrub(text).rstrip()}\n\n")
 
 
 def make_reference(folder: Path, place: Path) -> Path:
-    """Put a complete run in the place of the committed one."""
+    """Put a complete run in the place of the committed one.
+
+    Of its figures those that somebody reads.
+    """
     fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(folder, fresh)
+    only_read(load(fresh)).save(fresh)
     shutil.rmtree(place, ignore_errors=True)
     fresh.rename(place)
     shutil.rmtree(folder)

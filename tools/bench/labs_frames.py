@@ -37,6 +37,7 @@ from tools.bench.keep import add, keep_raw, whole
 from tools.bench.peers import start
 from tools.bench.server import scrub
 from tools.bench.x_threads import Interpreter, InterpreterError, identify
+from tools.common.files import save_json
 from tools.data.results import Point, Results, Run
 from tools.servers import ROOT
 
@@ -467,7 +468,7 @@ class Bench:
         """The functions that take the time, into profile.json."""
         found: dict[str, dict[str, Any]] = {}
         shape = self.options.frame_shape or "one"
-        for who in self.people:
+        for who in [who for who in self.people if who.part == "newest"]:
             case = Case(who, shape, False)
             names = ",".join(self.asked(who))
             self.console.print(f"[dim]profile: {case.variant}")
@@ -477,13 +478,11 @@ class Bench:
                     "--rounds", "1", "--frames", str(PROFILED),
                 )
                 found[case.variant] = {
-                    row["name"]: row["runs"][0]["profile"]
+                    row["name"]: row["runs"][0]["profile"][:3]
                     for row in read(out)["variants"]
                     if row["runs"]
                 }
-        self.folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(found, indent=1, ensure_ascii=False)
-        (self.folder / "profile.json").write_text(text + "\n")
+        save_json(self.folder / "profile.json", found)
 
 
 def _named(counts: dict[str, float]) -> dict[str, float]:

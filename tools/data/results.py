@@ -1,17 +1,18 @@
 """The format of measured results: written by tools.bench, read by tools.site.
 
 One run of ``./bench.sh`` is one folder: ``results.json`` in the shape of
-`Results` below, and ``raw/<server>.txt`` with every output of the load
-generator, unchanged. `REFERENCE` is the committed run; a reader's own runs
+`Results` below, and every output of the load generator, unchanged (see
+`tools.data.raw`). `REFERENCE` is the committed run; a reader's own runs
 are folders of `OWN`, named by their date.
 """
 
 import statistics
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tools.common.files import DataError, read_json, reading, save_json
+from tools.data import raw
 from tools.servers import ROOT
 
 SCHEMA = 1
@@ -222,8 +223,29 @@ class Results:
         ]
 
     def save(self, folder: Path) -> None:
-        """Write ``results.json``; a crash leaves the old file whole."""
-        save_json(folder / "results.json", asdict(self))
+        """Write ``results.json``; a crash leaves the old file whole.
+
+        What was not measured is left out, and a complete run's raw
+        outputs are packed.
+        """
+        data = asdict(replace(self, points=[]))
+        data["points"] = [
+            {**_told(point), "runs": [_told(run) for run in point.runs]}
+            for point in self.points
+        ]
+        save_json(folder / "results.json", data)
+        if self.complete:
+            raw.pack(folder)
+
+
+def _told(one: Run | Point) -> dict[str, Any]:
+    """Its fields but for those that are still as they began."""
+    told = asdict(one)
+    for each in fields(one):
+        began = {} if each.default_factory is dict else each.default
+        if told[each.name] == began:
+            del told[each.name]
+    return told
 
 
 def load(path: Path) -> Results:

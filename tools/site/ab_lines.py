@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.site import fences, options
+from tools.site import data, options
 from tools.site.errors import SiteError
 from tools.site.fence_call import code, fence
 
@@ -32,7 +32,9 @@ def _render(text: str, md: Any) -> str:
     chosen = options.parse(
         text, ["server", "suite", "from", "to"], ["clients"]
     )
-    output = fences.raw_output(chosen)
+    server, suite = chosen["server"], chosen["suite"]
+    options.server(server)
+    output = data.printed(server, suite, options.whole(chosen, "clients"))
     return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
 
 

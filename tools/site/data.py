@@ -7,13 +7,12 @@ or is ``none``: as if the reader had not measured.
 """
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from tools.common.files import DataError
-from tools.data import results
+from tools.data import raw, results
 from tools.data.results import DATA, Point, Results
 from tools.site.errors import SiteError
 
@@ -74,11 +73,45 @@ def reference_point(
     return point
 
 
+def printed(server: str, suite: str, clients: int | None = None) -> str:
+    """What the load generator printed in the first run of the reference.
+
+    With its command, whose lines begin with a dollar sign.
+    """
+    point = reference_point(server, suite, clients)
+    if not point.runs:
+        raise SiteError(f"{server} has no run in {suite}")
+    try:
+        everything = raw.read(reference_folder(), server)
+    except DataError as error:
+        raise SiteError(str(error)) from error
+    return first_output(everything, point.runs[0].command)
+
+
+def first_output(everything: str, command: str) -> str:
+    """The first output of a command in a text of raw outputs, with it."""
+    header = "".join(f"$ {line}\n" for line in command.splitlines())
+    start = everything.find(header)
+    if start < 0:
+        raise SiteError(f"the raw outputs do not hold {command!r}")
+    output, _, _ = everything[start + len(header):].partition("\n$ ")
+    return header + output.rstrip()
+
+
 def beside_point(
     server: str, suite: str, clients: int | None = None
 ) -> Point | None:
     """The same point beside the reference, None if nobody has it."""
-    return _together(lambda run: run.find(server, suite, clients))
+    runs = beside()
+    found = [
+        point for run in runs if (point := run.find(server, suite, clients))
+    ]
+    if not found or len(runs) == 1:
+        return found[0] if found else None
+    first = found[0]
+    return Several(
+        first.server, first.suite, first.clients, first.delay, points=found
+    )
 
 
 def beside_points(suite: str, server: str) -> list[Point]:
@@ -86,17 +119,6 @@ def beside_points(suite: str, server: str) -> list[Point]:
     loads = {p.clients for run in beside() for p in run.suite(suite, server)}
     found = [beside_point(server, suite, clients) for clients in sorted(loads)]
     return [point for point in found if point is not None]
-
-
-def _together(find: Callable[[Results], Point | None]) -> Point | None:
-    runs = beside()
-    found = [point for run in runs if (point := find(run)) is not None]
-    if not found or len(runs) == 1:
-        return found[0] if found else None
-    first = found[0]
-    return Several(
-        first.server, first.suite, first.clients, first.delay, points=found
-    )
 
 
 def load(path: Path) -> Results:
