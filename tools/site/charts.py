@@ -19,7 +19,7 @@ from tools.site.figures import DASH, cell, figure, spread, value, values
 LABEL = 21  # px from the top of a row to its first bar
 BAR, OWN = 14, 10  # px of a bar, and of one beside the reference
 STEP = 17  # px from one bar to the next
-BETWEEN = 4  # px between two rows
+BETWEEN = 4  # px more below the row for each of its bars
 AXIS = 26  # px below the bars
 MARK = "\u25b8"  # before the name of the page's own server
 HEIGHT = 380  # px of the sweep's plot
@@ -77,7 +77,7 @@ class Row:
     @property
     def height(self) -> int:
         """Pixels of its name and its bars."""
-        return LABEL + len(self.bars) * STEP + BETWEEN
+        return LABEL + len(self.bars) * (STEP + BETWEEN)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _row(row: Row, name: str, top: float, y: int, limit: float) -> str:
         y += STEP
     return svg.element(
         "g", "".join(parts), data_server=row.server or None,
-        data_height=row.height if row.server else None,
+        data_height=row.height,
     )
 
 

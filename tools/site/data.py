@@ -36,7 +36,12 @@ def reference() -> Results:
 
 def experiment(name: str) -> Results:
     """The committed run of an experiment. Raises SiteError."""
-    return load(DATA / name)
+    return load(folder(name))
+
+
+def folder(name: str) -> Path:
+    """Where the committed run of an experiment is."""
+    return DATA / name
 
 
 def beside() -> list[Results]:

@@ -4,7 +4,7 @@ Each is a folder of docs/data with a results.json of its own. Its rows are
 points: a server or a peer, perhaps with a variant ("2 workers").
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 
 from tools.data.results import Point
@@ -16,22 +16,6 @@ from tools.site.figures import DASH, cell, figure, required, times, value
 from tools.site.result_tables import machine_fact
 
 TITLES = {each.name: each.title for each in (*SERVERS, *PEERS)}
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a table of an experiment shows.
-
-    figures: names of its columns; against: the row whose first figure is
-    the unit of the column of ratios, "" for no such column; mark: the
-    row to set off; rows: which rows, in this order; None: all, the first
-    figure rising.
-    """
-
-    figures: tuple[str, ...]
-    against: str = ""
-    mark: str = ""
-    rows: tuple[str, ...] | None = None
 
 
 def label(point: Point) -> str:
@@ -67,24 +51,30 @@ def find(name: str, row: str, suite: str, clients: int | None) -> Point:
     return found[0]
 
 
-def show(name: str, suite: str, clients: int | None, shown: Shown) -> str:
-    """A table of an experiment, as HTML."""
-    first = shown.figures[0]
-    if shown.rows is not None:
-        every = [find(name, row, suite, clients) for row in shown.rows]
+def show(
+    name: str, suite: str, clients: int | None, figures: list[str],
+    against: str = "", mark: str = "", rows: Sequence[str] = (),
+) -> str:
+    """A table of an experiment, as HTML.
+
+    figures: names of its columns; against: the row whose first figure is
+    the unit of the column of ratios, "" for no such column; mark: the
+    row to set off; rows: which rows, in this order; none: all, the first
+    figure rising.
+    """
+    first = figures[0]
+    if rows:
+        every = [find(name, row, suite, clients) for row in rows]
     else:
         every = points(name, suite, clients)
-        order = {id(point): value(point, first) for point in every}
-        every.sort(
-            key=lambda p: (order[id(p)] is None, order[id(p)] or 0.0)
-        )
-    head = ["Server", *(figure(f).label for f in shown.figures)]
+        every.sort(key=lambda point: _order(value(point, first)))
+    head = ["Server", *(figure(f).label for f in figures)]
     body = [
-        [_heading(point, shown.mark), *(cell(point, f) for f in shown.figures)]
+        [_heading(point, mark), *(cell(point, f) for f in figures)]
         for point in every
     ]
-    if shown.against:
-        other = find(name, shown.against, suite, clients)
+    if against:
+        other = find(name, against, suite, clients)
         unit = required(other, first)
         head.insert(2, f"Against {other.variant or other.server}")
         for point, row in zip(every, body, strict=True):
@@ -93,6 +83,11 @@ def show(name: str, suite: str, clients: int | None, shown: Shown) -> str:
             row.insert(2, ratio)
     servers = [point.server for point in every]
     return elements.table(head, body, f"Measured: {name}", servers)
+
+
+def _order(found: float | None) -> tuple[bool, float]:
+    """What was not measured comes last."""
+    return found is None, found or 0.0
 
 
 def _heading(point: Point, mark: str) -> str:

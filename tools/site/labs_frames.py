@@ -87,7 +87,7 @@ def _profile(
     ident: str, chosen: dict[str, str], where: str, names: list[str]
 ) -> str:
     """The functions that took most of each variant's time."""
-    file = data.DATA / RUN / "profile.json"
+    file = data.folder(RUN) / "profile.json"
     try:
         known = json.loads(file.read_text(encoding="utf-8"))[where]
         found = {name: known[name] for name in names or known}

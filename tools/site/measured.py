@@ -4,31 +4,33 @@ A fence that cannot do its job raises SuperFencesException, a number
 InlineHiliteException: both end the build, with or without --strict.
 """
 
-from html import escape
 from typing import Any
 
 from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
     InlineHiliteException,
 )
 
-from tools.data.results import SUITES, Point
+from tools.data.results import Point
+from tools.servers import Server
 from tools.site import (
     charts,
     conformance,
     data,
+    elements,
     experiments,
     figures,
+    inline_number,
     options,
-    tables,
+    result_tables,
 )
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 
 
 def num(source: str, language: str, css_class: str, md: Any) -> str:
-    """A measured number in a sentence; see `figures.inline`."""
+    """A measured number in a sentence; see `inline_number.inline`."""
     try:
-        return figures.inline(source)
+        return inline_number.inline(source)
     except Exception as error:  # anything else, inlinehilite swallows
         why = str(error) if isinstance(error, SiteError) else repr(error)
         raise InlineHiliteException(
@@ -36,29 +38,22 @@ def num(source: str, language: str, css_class: str, md: Any) -> str:
         ) from error
 
 
-def _caption(own: str, points: list[Point], suite: str) -> str:
-    """What was measured, how often, where and when. HTML."""
-    run = data.reference()
-    words = [escape(own)] if own else []
-    words.append(f"Load: {escape(SUITES[suite])}.")
-    repeats = {len(p.runs) for p in points if p.status == "ok"}
-    if repeats and repeats != {1}:
-        low, high = min(repeats), max(repeats)
-        each = f"{low}" if low == high else f"{low} to {high}"
-        words.append(f"Medians of {each} runs.")
-    words.append(
-        f"Reference: {escape(run.machine.cpu)}, {run.machine.cores} cores, "
-        f"{escape(run.machine.python)}, {run.started[:10]}."
-    )
-    yours = data.own()
-    if yours is not None:
-        words.append(
-            f'<span class="seven-own-run">Yours: '
-            f"{escape(yours.machine.cpu)}, {yours.machine.cores} cores, "
-            f"{escape(yours.started[:10])}, "
-            f"<code>{escape(yours.command)}</code>.</span>"
-        )
-    return " ".join(words)
+def _rows(chosen: dict[str, str]) -> list[result_tables.Shown]:
+    """Servers with their point in a suite, and what stands beside it."""
+    clients = options.whole(chosen, "clients")
+    rows = []
+    for server in options.servers(chosen.get("servers", "all")):
+        where = (server.name, chosen["suite"], clients)
+        point = data.reference_point(*where)
+        rows.append((server, point, data.beside_point(*where)))
+    mark = chosen.get("mark")
+    if mark is not None and mark not in [server.name for server, _, _ in rows]:
+        raise SiteError(f"the marked server {mark!r} is not shown")
+    return rows
+
+
+def _caption(chosen: dict[str, str], points: list[Point], suite: str) -> str:
+    return result_tables.caption(chosen.get("caption", ""), points, suite)
 
 
 def _bars(text: str, md: Any) -> str:
@@ -67,57 +62,38 @@ def _bars(text: str, md: Any) -> str:
         text, ["suite", "title"],
         ["figure", "servers", "clients", "mark", "caption"],
     )
-    name = chosen.get("figure", "requests_per_second")
+    name, suite = chosen.get("figure", charts.RATE), chosen["suite"]
     figures.figure(name)
-    clients = options.whole(chosen, "clients")
-    rows = []
-    for server in options.servers(chosen.get("servers", "all")):
-        where = (server.name, chosen["suite"], clients)
-        point = data.reference_point(*where)
+    rows = _rows(chosen)
+    points = [point for _, point, _ in rows]
+    for point in points:
         figures.required(point, name)
-        rows.append(charts.Bar(server, point, data.own_point(*where)))
-    mark = _mark(chosen, [row.server.name for row in rows])
-    load = str(rows[0].point.clients)
-    ident = uid(md, "bars", chosen["suite"], name, mark or "", load)
+    mark, load = chosen.get("mark"), str(points[0].clients)
     return charts.bars(
-        ident, chosen["title"], name, rows, mark,
-        _caption(
-            chosen.get("caption", ""), [row.point for row in rows],
-            chosen["suite"],
-        ),
-        clients,
+        uid(md, "bars", suite, name, mark or "", load), chosen["title"],
+        name, rows, mark, _caption(chosen, points, suite),
     )
-
-
-def _mark(chosen: dict[str, str], names: list[str]) -> str | None:
-    mark = chosen.get("mark")
-    if mark is not None and mark not in names:
-        raise SiteError(f"the marked server {mark!r} is not shown")
-    return mark
 
 
 def _sweep(text: str, md: Any) -> str:
     """Requests/s over clients for several servers."""
     chosen = options.parse(text, ["title"], ["servers", "caption"])
-    own = data.own()
-    lines = []
-    for server in options.servers(chosen.get("servers", "steps")):
-        points = _ordered(data.reference().suite("sweep", server.name))
-        if not points:
-            raise SiteError(f"the reference has no sweep of {server.name}")
-        theirs = own.suite("sweep", server.name) if own else []
-        lines.append(charts.Line(server, points, _ordered(theirs)))
-    names = [line.server.name for line in lines]
-    ident = uid(md, "sweep", *names)
-    caption = _caption(
-        chosen.get("caption", ""), [p for ln in lines for p in ln.points],
-        "sweep",
+    servers = options.servers(chosen.get("servers", "steps"))
+    lines = [_line(server) for server in servers]
+    points = [point for line in lines for point in line.points]
+    return charts.sweep(
+        uid(md, "sweep", *(server.name for server in servers)),
+        chosen["title"], lines, _caption(chosen, points, "sweep"),
     )
-    return charts.sweep(ident, chosen["title"], lines, caption)
 
 
-def _ordered(points: list[Point]) -> list[Point]:
-    return sorted(points, key=lambda point: point.clients)
+def _line(server: Server) -> charts.Line:
+    points = data.reference().suite("sweep", server.name)
+    if not points:
+        raise SiteError(f"the reference has no sweep of {server.name}")
+    points.sort(key=lambda point: point.clients)
+    own = data.beside_points("sweep", server.name)
+    return charts.Line(server, points, own)
 
 
 def _abtable(text: str, md: Any) -> str:
@@ -126,26 +102,14 @@ def _abtable(text: str, md: Any) -> str:
         text, ["servers", "suite"],
         ["clients", "mark", "caption", "failed", "columns"],
     )
-    clients = options.whole(chosen, "clients")
-    rows = []
-    for server in options.servers(chosen["servers"]):
-        where = (server.name, chosen["suite"], clients)
-        point, own = data.reference_point(*where), data.own_point(*where)
-        rows.append((server, point, own))
+    rows, suite = _rows(chosen), chosen["suite"]
     names = [server.name for server, _, _ in rows]
-    columns = tables.COLUMNS
-    if "columns" in chosen:
-        columns = tuple(c.strip() for c in chosen["columns"].split(","))
-    return tables.measured(
-        uid(md, "measured", chosen["suite"], *names), rows,
-        _mark(chosen, names), options.yes(chosen, "failed"),
-        _caption(
-            chosen.get("caption", ""), [point for _, point, _ in rows],
-            chosen["suite"],
-        ),
-        data.own() is not None,
-        columns,
-        clients,
+    columns = options.words(chosen, "columns") or result_tables.COLUMNS
+    return result_tables.measured(
+        uid(md, "measured", suite, *names), rows, chosen.get("mark"),
+        options.yes(chosen, "failed"),
+        _caption(chosen, [point for _, point, _ in rows], suite),
+        tuple(columns),
     )
 
 
@@ -155,31 +119,25 @@ def _experiment(text: str, md: Any) -> str:
         text, ["run", "suite", "figures"],
         ["against", "mark", "rows", "clients", "caption"],
     )
-    rows = chosen.get("rows")
-    shown = experiments.Shown(
-        figures=tuple(f.strip() for f in chosen["figures"].split(",")),
-        against=chosen.get("against", ""),
-        mark=chosen.get("mark", ""),
-        rows=tuple(r.strip() for r in rows.split(";")) if rows else None,
-    )
     name, suite = chosen["run"], chosen["suite"]
-    clients = options.whole(chosen, "clients")
-    repeats = max(
-        (len(p.runs) for p in experiments.run(name).suite(suite)), default=0
+    rows = chosen.get("rows", "").split(";")
+    shown = experiments.show(
+        name, suite, options.whole(chosen, "clients"),
+        options.words(chosen, "figures"), chosen.get("against", ""),
+        chosen.get("mark", ""), [row.strip() for row in rows if row],
     )
-    ident = uid(md, "experiment", name, suite, chosen["figures"])
-    return (
-        f'<figure class="seven-measured" id="{ident}" data-search-exclude>'
-        f"{experiments.show(name, suite, clients, shown)}<figcaption>"
-        f"{experiments.caption(name, chosen.get('caption', ''), repeats)}"
-        "</figcaption></figure>"
+    points = experiments.points(name, suite)
+    repeats = max(len(point.runs) for point in points)
+    return elements.figure(
+        uid(md, "experiment", name, suite, chosen["figures"]), "measured",
+        shown, experiments.caption(name, chosen.get("caption", ""), repeats),
     )
 
 
 def _machine(text: str, md: Any) -> str:
     """Where, when and with what the numbers were measured."""
     options.parse(text, [])
-    return tables.machine(data.reference(), data.own())
+    return result_tables.machine()
 
 
 def _lessons(text: str, md: Any) -> str:
@@ -188,7 +146,7 @@ def _lessons(text: str, md: Any) -> str:
     servers = options.servers(chosen.get("servers", "all"))
     run = conformance.recorded()
     conformance.check_lessons(run, servers)
-    return tables.lessons(
+    return result_tables.lessons(
         servers, uid(md, "lessons"), conformance.caption(run)
     )
 
@@ -196,32 +154,12 @@ def _lessons(text: str, md: Any) -> str:
 def _raw(text: str, md: Any) -> str:
     """What ab printed in the first run of a suite, unchanged."""
     chosen = options.parse(text, ["server", "suite"], ["clients"])
-    server = options.server(chosen["server"])
-    point = data.reference_point(
-        server.name, chosen["suite"], options.whole(chosen, "clients")
+    server = options.server(chosen["server"]).name
+    clients = options.whole(chosen, "clients")
+    return result_tables.raw_output(
+        data.printed(server, chosen["suite"], clients),
+        f"What the load generator printed for {server}",
     )
-    if not point.runs:
-        raise SiteError(f"{server.name} has no run in {point.suite}")
-    command = point.runs[0].command
-    everything = data.reference_output(server.name)
-    return tables.raw_output(
-        first_output(everything, command),
-        f"What the load generator printed for {server.name}",
-    )
-
-
-def first_output(everything: str, command: str) -> str:
-    """The first output of a command in a file of raw outputs, with it.
-
-    Each output stands there under its command, whose lines begin with
-    a dollar sign.
-    """
-    header = "".join(f"$ {line}\n" for line in command.splitlines())
-    start = everything.find(header)
-    if start < 0:
-        raise SiteError(f"the raw outputs do not hold {command!r}")
-    output, _, _ = everything[start + len(header):].partition("\n$ ")
-    return header + output.rstrip()
 
 
 bars = fence(_bars)

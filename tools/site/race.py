@@ -20,9 +20,9 @@ from tools.site import (
     race_lines,
     race_stage,
 )
+from tools.site.elements import table
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid, up
-from tools.site.tables import table
 
 MOST_SERVERS = 2
 MARGIN = 1.02  # of the time axis, beyond the last answer

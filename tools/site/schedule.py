@@ -23,11 +23,11 @@ from tools.learn import exercises as known
 from tools.learn.exercises import Exercise, ExerciseError
 from tools.servers import ROOT
 from tools.site import options
+from tools.site.elements import table
 from tools.site.errors import SiteError
 from tools.site.exercise import link
 from tools.site.fence_call import fence
 from tools.site.prose import line as prose
-from tools.site.tables import table
 
 PLAN = ROOT / "docs" / "teach" / "schedule.yml"
 STEPS = range(1, 8)
