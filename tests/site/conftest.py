@@ -28,6 +28,7 @@ def reference(
     folder = sample.save(tmp_path / "reference", made)
     monkeypatch.setenv("SEVEN_REFERENCE", str(folder))
     monkeypatch.setenv("SEVEN_OWN", "none")
+    monkeypatch.delenv("SEVEN_BESIDE", raising=False)
     return made
 
 
@@ -56,6 +57,14 @@ def own(
     folder = sample.save(tmp_path / "own", made)
     monkeypatch.setenv("SEVEN_OWN", str(folder))
     return made
+
+
+@pytest.fixture
+def committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> sample.Committed:
+    """A place for experiments that a test makes."""
+    return sample.Committed(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -108,7 +117,8 @@ def browser() -> Iterator[Browser]:
 def build(folder: Path, own: str) -> Path:
     """Run the build as everybody does."""
     environment = {**os.environ, "SEVEN_OWN": own}
-    environment.pop("SEVEN_REFERENCE", None)
+    for name in ("SEVEN_REFERENCE", "SEVEN_BESIDE"):
+        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", folder],
         cwd=ROOT, env=environment, capture_output=True, text=True,
