@@ -104,7 +104,7 @@ def bars(
         here = server.name == mark
         drawn = [Bar(point, "mark" if here else "bar", "reference")]
         if other is not None:
-            drawn.append(Bar(other, "own", data.who()))
+            drawn.append(Bar(other, "own", data.who(other)))
         made.append(Row(server.name, drawn, server.name, server.title))
     if any(other is not None for _, _, other in rows):
         several = len(data.beside()) > 1
@@ -231,7 +231,6 @@ def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
     parts = [rect(bar.kind, 0, found)]
     words = figure(name).write(found)
     if isinstance(bar.point, Several):
-        words += f" median of {len(values(bar.point, name))}"
         if low_high is not None:
             parts.append(rect("band", *low_high))
     else:

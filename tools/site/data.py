@@ -56,9 +56,14 @@ def beside() -> list[Results]:
     return [] if folder is None else [load(folder)]
 
 
-def who() -> str:
-    """How the results beside the reference are called."""
+def who(point: Point | None = None) -> str:
+    """How the results beside the reference are called, or those of a point.
+
+    Not everybody need have measured the point.
+    """
     count = len(beside())
+    if isinstance(point, Several) and len(point.points) < count:
+        return f"{len(point.points)} of {count} runs"
     return "yours" if count == 1 else f"{count} runs"
 
 

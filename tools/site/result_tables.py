@@ -46,7 +46,7 @@ def measured(
         body.append(_row(heading, point, columns, False))
         servers.append(server.name)
         if count:
-            body.append(_row(data.who(), other, columns, count > 1))
+            body.append(_row(data.who(other), other, columns, count > 1))
             servers.append(server.name)
     head = ["Server", *(figure(name).label for name in columns)]
     shown = elements.table(head, body, "What was measured", servers)
