@@ -252,9 +252,7 @@ def load(path: Path) -> Results:
     """Read a run, of a folder or a file. Raises DataError if it is bad."""
     file = path if path.suffix == ".json" else path / "results.json"
     with reading(file, "a results file"):
-        data = read_json(
-            file, SCHEMA, "measure again with ./bench.sh"
-        )
+        data = read_json(file, SCHEMA, "measure again with ./bench.sh")
         data["machine"] = _make(Machine, data["machine"])
         data["points"] = [
             _make(Point, {**p, "runs": [_make(Run, r) for r in p["runs"]]})
