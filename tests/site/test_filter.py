@@ -5,9 +5,6 @@ Only this page is built, for speed.
 
 import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.site import sample
 from tests.site.browsing import needs_browser, open_page
+from tests.site.conftest import small
 from tools.servers import ROOT, SERVERS
 
 pytestmark = [needs_browser, pytest.mark.thorough]
@@ -38,37 +36,26 @@ PRESETS = {
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page Compare alone, with three runs beside the reference."""
     folder = tmp_path_factory.mktemp("compare")
-    (folder / "docs").mkdir()
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    config = re.sub(r"(?s)\nnav:.*?\ntheme:", "\ntheme:", config)
-    config = config.replace("\nstrict: true", "\nstrict: false")
-    (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
-    shutil.copytree(ROOT / "docs" / "assets", folder / "docs" / "assets")
-    shutil.copy(ROOT / "docs" / "compare.md", folder / "docs")
-    beside = [folder / f"{number}" for number in (1, 2, 3)]
+    beside = [folder / "1", folder / "2", folder / "3"]
     for number, other in enumerate(beside, 1):
         sample.results(number / 2, tuple(sample.LOADS)).save(other)
-    environment = {
-        **os.environ, "SEVEN_BESIDE": os.pathsep.join(map(str, beside)),
-    }
-    environment.pop("SEVEN_REFERENCE", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-f",
-         folder / "mkdocs.yml", "-d", folder / "site"],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    text = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    alone = re.sub(r"\]\([a-z][^:)]*\)", "](#compare)", text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEVEN_BESIDE", os.pathsep.join(map(str, beside)))
+        done = small(folder, compare=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site" / "compare.html"
 
 
 @pytest.fixture
-def window(browser: Browser, built: Path) -> Iterator[Page]:
+def window(browser: Browser, compare: Path) -> Iterator[Page]:
     """The page in a browser. Nothing may go wrong in it."""
     page, trouble = open_page(browser, "light")
-    settle(page, built)
+    settle(page, compare)
     yield page
     page.context.close()
     assert not trouble, trouble
@@ -160,10 +147,10 @@ def test_boxes(window: Page) -> None:
 
 
 def test_the_choice_stands_in_the_address(
-    browser: Browser, built: Path
+    browser: Browser, compare: Path
 ) -> None:
     page, trouble = open_page(browser, "light")
-    settle(page, built, "#show=03,07,nobody")
+    settle(page, compare, "#show=03,07,nobody")
     assert boxes(page) == shown(page, "figure.seven-chart") == {"03", "07"}
     # Another link of the page keeps the choice.
     page.evaluate("location.hash = '#latency'")
@@ -178,10 +165,10 @@ def test_the_choice_stands_in_the_address(
 
 
 def test_without_a_script_all_is_there(
-    browser: Browser, built: Path
+    browser: Browser, compare: Path
 ) -> None:
     page, trouble = open_page(browser, "light", script=False)
-    page.goto(built.as_uri())
+    page.goto(compare.as_uri())
     assert not page.locator(".seven-compare-live").is_visible()
     assert page.locator(".seven-compare-plain").is_visible()
     assert shown(page, f"{BARS} svg") == EVERY
@@ -189,10 +176,10 @@ def test_without_a_script_all_is_there(
     assert not trouble
 
 
-def test_fit_and_accessible(browser: Browser, built: Path) -> None:
+def test_fit_and_accessible(browser: Browser, compare: Path) -> None:
     """On a phone nothing scrolls to the side; axe-core finds nothing."""
     page, trouble = open_page(browser, "dark", width=375)
-    settle(page, built)
+    settle(page, compare)
     press(page, "the seven steps")
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     done = Axe().run(page, options={"preload": False})
