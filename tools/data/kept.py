@@ -79,11 +79,13 @@ def only_read(results: Results) -> Results:
 
 
 def _only(run: Run, names: set[str]) -> Run:
-    gone = {name: None for name in OPTIONAL if name not in names}
-    return replace(
+    fewer = replace(
         run,
         latency_ms={k: v for k, v in run.latency_ms.items() if k in names},
         extra={k: v for k, v in run.extra.items() if k in names},
         system_calls=run.system_calls if "system_calls" in names else {},
-        **gone,
     )
+    for name in OPTIONAL:
+        if name not in names:
+            setattr(fewer, name, None)
+    return fewer
