@@ -25,6 +25,7 @@ MARK = "\u25b8"  # before the name of the page's own server
 HEIGHT = 380  # px of the sweep's plot
 LABEL_GAP = 17  # px between the names at the right of a sweep
 RATE = "requests_per_second"
+POSSIBLE = "possible: clients / delay"
 CROSS = "M-7 -7L7 7M-7 7L7 -7"  # where a line ends before the others
 # A shape a step, so that nobody has to tell the colours apart.
 SHAPES = {
@@ -47,11 +48,6 @@ class Bar:
     point: Point
     kind: str = "bar"
     which: str = ""
-
-    def ends(self, name: str) -> list[float]:
-        """The numbers that must find room in a chart of a figure."""
-        found = value(self.point, name)
-        return [] if found is None else [found, *values(self.point, name)]
 
     def said(self, name: str) -> str:
         """The number in words, or why there is none."""
@@ -80,14 +76,6 @@ class Row:
         return LABEL + len(self.bars) * (STEP + BETWEEN)
 
 
-@dataclass(frozen=True)
-class Limit:
-    """A dashed line across all bars, and what the legend says of it."""
-
-    value: float
-    words: str
-
-
 def bars(
     uid: str, title: str, name: str,
     rows: list[tuple[Server, Point, Point | None]], mark: str | None,
@@ -107,33 +95,41 @@ def bars(
             drawn.append(Bar(other, "own", data.who(other)))
         made.append(Row(server.name, drawn, server.name, server.title))
     if any(other is not None for _, _, other in rows):
-        several = len(data.beside()) > 1
-        keys.append(("own", data.who() + (": median" if several else "")))
-        if several:
-            keys.append(("band", "the lowest to the highest of them"))
+        keys += _keys("own")
     possible = {point.possible for _, point, _ in rows}
     limit = None
     if name == RATE and len(possible) == 1 and (most := possible.pop()):
-        limit = Limit(most, "possible: clients / delay")
+        limit = (most, POSSIBLE)
     return row_chart(uid, title, name, made, keys, caption, "Server", limit)
+
+
+def _keys(kind: str) -> list[tuple[str, str]]:
+    """What the legend says of the results beside the reference."""
+    if len(data.beside()) == 1:
+        return [(kind, data.who())]
+    return [
+        (kind, f"{data.who()}: median"),
+        ("band", "the lowest to the highest of them"),
+    ]
 
 
 def row_chart(
     uid: str, title: str, name: str, rows: list[Row],
     keys: list[tuple[str, str]], caption: str, what: str,
-    limit: Limit | None = None,
+    limit: tuple[float, str] | None = None,
 ) -> str:
     """Bars of one figure in rows, with legend and table.
 
-    keys: what the legend says of the kinds of bars; what: what a row is.
+    keys: what the legend says of the kinds of bars; what: what a row is;
+    limit: where a dashed line goes across, and what the legend says of it.
     """
     every = [bar for row in rows for bar in row.bars]
-    ends = [end for bar in every for end in bar.ends(name)]
-    most = limit.value if limit else 0.0
+    ends = [end for bar in every for end in values(bar.point, name)]
+    most, meaning = limit or (0.0, "")
     top = max([*ends, most]) or 1.0
     plot = sum(row.height for row in rows)
     drawing = [_grid(name, top, plot)]
-    if limit is not None:
+    if most:
         x = svg.percent(most / top)
         drawing.append(svg.line((x, x), (0, plot), "seven-possible"))
     y = 0
@@ -145,10 +141,10 @@ def row_chart(
         if not isinstance(bar.point, Several)
     ):
         keys = [*keys, ("spread", "lowest to highest run")]
-    if limit is not None:
-        keys = [*keys, ("possible", limit.words)]
+    if most:
+        keys = [*keys, ("possible", meaning)]
     words = " ".join(_sentence(row, name) for row in rows)
-    return frame(
+    return _frame(
         uid, title, keys,
         svg.chart(
             uid, title, f"{figure(name).axis}: {words}", plot + AXIS,
@@ -158,7 +154,7 @@ def row_chart(
     )
 
 
-def frame(
+def _frame(
     uid: str, title: str, keys: list[tuple[str, str]], drawing: str,
     table: str, caption: str,
 ) -> str:
@@ -237,11 +233,13 @@ def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
         words += " yours" if bar.kind == "own" else ""
         if low_high is not None:
             low, high = (svg.percent(end / top) for end in low_high)
-            for x, half in (((low, high), 0), ((low, low), 3),
-                            ((high, high), 3)):  # fmt: skip
-                ends = (middle - half, middle + half)
-                parts.append(svg.line(x, ends, "seven-spread"))
-    end = max(bar.ends(name))
+            ends = (middle - 3, middle + 3)
+            parts += [
+                svg.line((low, high), (middle, middle), "seven-spread"),
+                svg.line((low, low), ends, "seven-spread"),
+                svg.line((high, high), ends, "seven-spread"),
+            ]
+    end = max(values(bar.point, name))
     if limit * 0.6 < end < limit:
         end = limit  # or the number would lie across that line
     label = svg.text(words, x=7, y=4, class_="seven-value")
@@ -426,13 +424,9 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
                 f'<li data-server="{name}"><strong>{name}</strong> ends at '
                 f"{last.clients:,} clients: {escape(line.end)}</li>"
             )
-    keys = [("ideal", "possible: clients / delay")]
+    keys = [("ideal", POSSIBLE)]
     if any(line.own for line in lines):
-        if len(data.beside()) == 1:
-            keys.append(("ownline", "yours"))
-        else:
-            keys.append(("ownline", f"{data.who()}: median"))
-            keys.append(("band", "the lowest to the highest of them"))
+        keys += _keys("ownline")
     if notes:
         keys.append(("end", "the line ends here, the reason is below"))
     chart = svg.chart(
@@ -440,7 +434,7 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     )
     if notes:
         chart += f'<ul class="seven-notes">{"".join(notes)}</ul>'
-    return frame(uid, title, keys, chart, _sweep_table(lines), caption)
+    return _frame(uid, title, keys, chart, _sweep_table(lines), caption)
 
 
 def _of(line: Line, content: str) -> str:
