@@ -166,17 +166,13 @@ def _frame(
 
 def _grid(name: str, top: float, plot: float) -> str:
     """Lines over a plot from 0 to top, with the numbers below it."""
-    parts = []
-    for tick in svg.ticks(top):
-        x = svg.percent(tick / top)
-        parts.append(svg.line((x, x), (0, plot), "seven-grid"))
-        parts.append(
-            svg.text(
-                _tick(name, tick), x=x, y=plot + 17, class_="seven-tick",
-                text_anchor="middle" if tick else "start",
-            )
+    return "".join(
+        svg.column(
+            svg.percent(tick / top), plot, _tick(name, tick),
+            "middle" if tick else "start",
         )
-    return "".join(parts)
+        for tick in svg.ticks(top)
+    )
 
 
 def _tick(name: str, tick: float) -> str:
@@ -192,12 +188,8 @@ def _row(row: Row, name: str, top: float, y: int, limit: float) -> str:
     label = f"{row.name}  {row.title}" if row.title else row.name
     if marked:
         label = f"{MARK} {label}"
-    parts = [
-        svg.text(
-            label, x=0, y=y + 15,
-            class_="seven-label" + (" seven-label--mark" if marked else ""),
-        )
-    ]
+    kind = "label seven-label--mark" if marked else "label"
+    parts = [svg.label(label, 0, y + 15, kind)]
     y += LABEL
     for bar in row.bars:
         parts.append(_bar(bar, name, top, y, limit))
@@ -214,9 +206,7 @@ def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
     middle = y + height / 2
     if found is None:
         why = f"{DASH} {bar.said(name)}"
-        return svg.text(
-            why, x=0, y=svg.px(middle + 4), class_="seven-value"
-        )
+        return svg.label(why, 0, middle + 4, "value")
 
     def rect(kind: str, begin: float, end: float) -> str:
         return svg.element(
@@ -240,9 +230,9 @@ def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
                 svg.line((high, high), ends, "seven-spread"),
             ]
     end = max(values(bar.point, name))
-    if limit * 0.6 < end < limit:
+    if limit * 0.8 < end < limit:
         end = limit  # or the number would lie across that line
-    label = svg.text(words, x=7, y=4, class_="seven-value")
+    label = svg.label(words, 7, 4, "value")
     return "".join(parts) + svg.at(svg.percent(end / top), middle, label)
 
 
@@ -343,32 +333,16 @@ class _Axes:
 
     def grid(self) -> str:
         """Lines with their numbers, and the line of what is possible."""
-        axis, tick = "seven-tick seven-axis", "seven-tick"
-        parts = [
-            svg.text("requests/s", x=-50, y=-6, class_=axis),
-            svg.text(
-                "clients at once", x="100%", y=HEIGHT + 38,
-                text_anchor="end", class_=axis,
-            ),
-        ]
+        parts = [svg.label("requests/s", -50, -6, "tick seven-axis")]
+        parts.append(clients_axis(HEIGHT))
         for rate in svg.powers(self.low, self.high, 10):
             y = self.y(rate)
             parts.append(svg.line(("0", "100%"), (y, y), "seven-grid"))
-            parts.append(
-                svg.text(
-                    f"{rate:,.0f}", x=-12, y=svg.px(y + 4),
-                    text_anchor="end", class_=tick,
-                )
-            )
-        for clients in svg.powers(1, self.clients, 8):
-            x = self.x(clients)
-            parts.append(svg.line((x, x), (0, HEIGHT), "seven-grid"))
-            parts.append(
-                svg.text(
-                    f"{clients:,.0f}", x=x, y=HEIGHT + 18,
-                    text_anchor="middle", class_=tick,
-                )
-            )
+            parts.append(svg.label(f"{rate:,.0f}", -12, y + 4, "tick", "end"))
+        parts += [
+            svg.column(self.x(clients), HEIGHT, f"{clients:,.0f}")
+            for clients in svg.powers(1, self.clients, 8)
+        ]
         if self.delay is not None:
             ends = (self.y(1 / self.delay), self.y(self.clients / self.delay))
             across = (self.x(1), self.x(self.clients))
@@ -437,6 +411,12 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     return _frame(uid, title, keys, chart, _sweep_table(lines), caption)
 
 
+def clients_axis(height: float) -> str:
+    """What the numbers below a plot of this height are."""
+    kind = "tick seven-axis"
+    return svg.label("clients at once", "100%", height + 36, kind, "end")
+
+
 def _of(line: Line, content: str) -> str:
     """What belongs to a server, so that it can be hidden."""
     if not content:
@@ -500,9 +480,7 @@ def _names(axes: _Axes, ends: list[tuple[Line, Point]]) -> list[str]:
                     "g", svg.element("path", d=SHAPES[line.server.step]),
                     class_=line.style, transform="translate(20 0)",
                 )
-                + svg.text(
-                    line.server.name, x=30, y=4, class_="seven-value"
-                ),
+                + svg.label(line.server.name, 30, 4, "value"),
             ),
         )
         for (line, last), y in zip(placed, heights, strict=True)
