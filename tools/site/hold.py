@@ -20,10 +20,10 @@ from typing import Any
 from tools.data.results import Point, Run
 from tools.servers import Server
 from tools.site import elements, experiments, options, svg
-from tools.site.charts import CROSS, SHAPES, clients_axis
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, figure, value
+from tools.site.sweep_chart import CROSS, SHAPES, clients_axis
 
 SUITE = "hold"
 LEVELS = (100, 1_000, 10_000, 65_536)  # clients at once
