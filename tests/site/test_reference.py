@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.site.conftest import Render
+from tools.data import raw
 from tools.data.results import Results
 from tools.servers import ROOT
 from tools.site import ab_lines
@@ -86,10 +87,10 @@ def labels(text: str) -> Iterator[str]:
 
 
 def test_every_line_of_ab_is_explained() -> None:
-    files = sorted((DATA / "reference" / "raw").glob("*.txt"))
+    folder = DATA / "reference"
     found = {
-        label for file in files
-        for label in labels(file.read_text(encoding="utf-8"))
+        label for name in raw.names(folder)
+        for label in labels(raw.read(folder, name))
         if not label.startswith("Process ")  # strace's, not ab's
     }
     assert {"Requests per second", "99%", "Receive", "Waiting"} <= found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.bench import interpreters
-from tools.bench.x_threads import (
+from tools.bench.interpreters import (
     Interpreter,
     InterpreterError,
     identify,

@@ -1,17 +1,18 @@
 """The format of measured results: written by tools.bench, read by tools.site.
 
 One run of ``./bench.sh`` is one folder: ``results.json`` in the shape of
-`Results` below, and ``raw/<server>.txt`` with every output of the load
-generator, unchanged. `REFERENCE` is the committed run; a reader's own runs
+`Results` below, and every output of the load generator, unchanged (see
+`tools.data.raw`). `REFERENCE` is the committed run; a reader's own runs
 are folders of `OWN`, named by their date.
 """
 
 import statistics
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from tools.common.files import DataError, read_json, reading, save_json
+from tools.data import raw
 from tools.servers import ROOT
 
 SCHEMA = 1
@@ -222,17 +223,36 @@ class Results:
         ]
 
     def save(self, folder: Path) -> None:
-        """Write ``results.json``; a crash leaves the old file whole."""
-        save_json(folder / "results.json", asdict(self))
+        """Write ``results.json``; a crash leaves the old file whole.
+
+        What was not measured is left out, and a complete run's raw
+        outputs are packed.
+        """
+        data = asdict(replace(self, points=[]))
+        data["points"] = [
+            {**_told(point), "runs": [_told(run) for run in point.runs]}
+            for point in self.points
+        ]
+        save_json(folder / "results.json", data)
+        if self.complete:
+            raw.pack(folder)
 
 
-def load(folder: Path) -> Results:
-    """Read a run. Raises DataError with a sentence if it is unusable."""
-    file = folder / "results.json"
+def _told(one: Run | Point) -> dict[str, Any]:
+    """Its fields but for those that are still as they began."""
+    told = asdict(one)
+    for each in fields(one):
+        began = {} if each.default_factory is dict else each.default
+        if told[each.name] == began:
+            del told[each.name]
+    return told
+
+
+def load(path: Path) -> Results:
+    """Read a run, of a folder or a file. Raises DataError if it is bad."""
+    file = path if path.suffix == ".json" else path / "results.json"
     with reading(file, "a results file"):
-        data = read_json(
-            file, SCHEMA, "measure again with ./bench.sh"
-        )
+        data = read_json(file, SCHEMA, "measure again with ./bench.sh")
         data["machine"] = _make(Machine, data["machine"])
         data["points"] = [
             _make(Point, {**p, "runs": [_make(Run, r) for r in p["runs"]]})

@@ -38,11 +38,7 @@ def _render(text: str, md: Any) -> str:
     )
     if not point.runs:
         raise SiteError(f"{server.name} has no run in {point.suite}")
-    file = data.reference_folder() / "raw" / f"{server.name}.txt"
-    try:
-        everything = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SiteError(f"{file.name}: {error.strerror}") from error
+    everything = data.reference_output(server.name)
     output = fences.first_output(everything, point.runs[0].command)
     return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
 

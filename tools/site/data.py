@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tools.common.files import DataError
-from tools.data import results
+from tools.data import raw, results
 from tools.data.results import Point, Results
 from tools.site.errors import SiteError
 
@@ -55,6 +55,14 @@ def reference_point(
             f"the reference has no point for {server} in {suite}{load}"
         )
     return point
+
+
+def reference_output(server: str) -> str:
+    """What the load generator printed for a server. Raises SiteError."""
+    try:
+        return raw.read(reference_folder(), server)
+    except DataError as error:
+        raise SiteError(str(error)) from error
 
 
 def own_point(

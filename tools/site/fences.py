@@ -277,11 +277,7 @@ def _raw(text: str, md: Any) -> str:
     if not point.runs:
         raise SiteError(f"{server.name} has no run in {point.suite}")
     command = point.runs[0].command
-    file = data.reference_folder() / "raw" / f"{server.name}.txt"
-    try:
-        everything = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SiteError(f"{file.name}: {error.strerror}") from error
+    everything = data.reference_output(server.name)
     return tables.raw_output(
         first_output(everything, command),
         f"What the load generator printed for {server.name}",

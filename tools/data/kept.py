@@ -1,0 +1,91 @@
+"""What a committed run keeps: the numbers that a page or a test reads.
+
+A reader's own run keeps all that was measured. Of a committed one that
+would be ten times what the pages show, in every clone and every review;
+all of it is still in its raw outputs. Whoever shows a new figure adds its
+name here, and measures again.
+"""
+
+from dataclasses import replace
+
+from tools.data.results import Results, Run
+
+# Mode of a run -> its figures, by the names that pages use.
+FIGURES = {
+    "full": {
+        "requests_per_second", "mean", "p50", "p99", "max", "cpu_ms",
+        "cores", "peak_memory", "threads", "context_switches",
+        "calls_per_request",
+    },
+    "peers": {"requests_per_second", "cpu_ms"},
+    "crowd": {
+        "requests_per_second", "p99", "cores", "load_cores",
+        "load_limit_per_second",
+    },
+    "gains": {"requests_per_second", "cpu_ms"},
+    "hold": {
+        "connections", "answered", "wrong", "open_seconds",
+        "first_answer_seconds", "needed_seconds", "watched_seconds",
+        "descriptors", "user_bytes_per_connection", "threads",
+    },
+    "labs-chain": {
+        "requests_per_second", "cpu_ms", "chain_per_second",
+        "chain_cpu_ms", "chain_end",
+    },
+    "labs-frames": {
+        "mb_per_second", "copied_frames", "allocated_frames",
+        "faults_per_frame", "user_ms", "system_ms",
+    },
+    "scale": {"requests_per_second", "cores", "speed_up_times"},
+    "soak": {"requests_answered", "workers_killed"},
+    "static": {"requests_per_second", "mean", "p99", "cpu_ms"},
+    "threads": {"requests_per_second", "cpu_ms", "cores", "peak_memory"},
+}  # fmt: skip
+# Mode of a run -> suites and variants of points that no page shows.
+UNREAD = {
+    "crowd": {"crowd-wrk"},
+    "labs-frames": {
+        "oldest, one process", "oldest, one process, huge pages",
+        "newest, one process", "newest, one process, huge pages",
+        "libraries, two processes, huge pages",
+        "C, two processes, huge pages",
+    },
+}  # fmt: skip
+MADE_FROM = {
+    "cpu_ms": {"cpu_user", "cpu_system"},
+    "cores": {"cpu_user", "cpu_system"},
+    "calls_per_request": {"system_calls"},
+}
+# Those of `Run` that say by None or {} that they were not measured.
+OPTIONAL = (
+    "requests_per_second", "body_bytes", "response_bytes", "cpu_user",
+    "cpu_system", "peak_memory", "threads", "context_switches",
+)  # fmt: skip
+
+
+def only_read(results: Results) -> Results:
+    """The same run without what nobody reads; all if it is of no list."""
+    names = FIGURES.get(results.mode)
+    if names is None:
+        return results
+    names = names.union(*(MADE_FROM.get(name, ()) for name in names))
+    unread = UNREAD.get(results.mode, set())
+    points = [
+        replace(point, runs=[_only(run, names) for run in point.runs])
+        for point in results.points
+        if not {point.suite, point.variant} & unread
+    ]
+    return replace(results, points=points)
+
+
+def _only(run: Run, names: set[str]) -> Run:
+    fewer = replace(
+        run,
+        latency_ms={k: v for k, v in run.latency_ms.items() if k in names},
+        extra={k: v for k, v in run.extra.items() if k in names},
+        system_calls=run.system_calls if "system_calls" in names else {},
+    )
+    for name in OPTIONAL:
+        if name not in names:
+            setattr(fewer, name, None)
+    return fewer
