@@ -13,7 +13,7 @@ import pytest
 from tools.common.files import DataError
 from tools.data import __main__ as data
 from tools.data import kept, raw, results
-from tools.data.__main__ import Made, everything
+from tools.data.made import Made, everything
 from tools.servers import ROOT
 
 SOURCE = '"""Words."""\n\n\ndef serve():\n    """Words."""\n    return 1\n'
@@ -121,6 +121,9 @@ def test_renews_what_is_stale_and_what_is_made_from_it(
     with pytest.raises(SystemExit) as end:
         data.main(["--renew", "b"], made, tmp_path)
     assert end.value.code == 2
+    with pytest.raises(SystemExit) as end:
+        data.main([], made, Path("/"))
+    assert "this needs git" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -25,103 +23,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tools.servers import ROOT, SERVERS
+from tools.data.made import Made, everything
+from tools.servers import ROOT
 
 WIDTH = 120  # columns when the output goes to a file
 DOCUMENTED = (
     ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef,
 )  # fmt: skip
 PATIENCE = 30  # seconds for an interrupted command to end by itself
-
-
-@dataclass(frozen=True)
-class Made:
-    """Files that one command makes.
-
-    files: a pattern from the root; measured: git's pathspecs of what it
-    measures, or the files of another entry that it is made from.
-    """
-
-    name: str
-    files: str
-    command: str
-    measured: tuple[str, ...]
-
-    def named(self, words: list[str]) -> bool:
-        """Whether it, or what it is a part of, is one of these."""
-        return any(f"{self.name}/".startswith(f"{w}/") for w in words)
-
-    def there(self, root: Path) -> list[Path]:
-        """The files there are."""
-        return sorted(root.glob(self.files))
-
-
-# The list ------------------------------------------------------------------
-
-EVERY = tuple(server.file for server in SERVERS)
-THREADS, CORES = "03_threading/server.py", ":(glob)07_parallel/*.py"
-# Folder of docs/data -> ./bench.sh ..., and what that measures.
-RUNS: dict[str, tuple[str, ...]] = {
-    "reference": ("--full --repeats 2 --no-site", *EVERY, CORES),
-    "peers": ("--peers all --repeats 3", *EVERY, CORES, "tools/bench/peers"),
-    "hold": ("hold", *EVERY, CORES),
-    "scale": ("scale --repeats 5", THREADS, CORES),
-    "crowd": ("crowd --repeats 3", CORES),
-    "gains": ("gains --repeats 3", CORES),
-    "static": ("static --repeats 3", CORES),
-    "soak": ("soak", CORES),
-    "threads": (
-        "threads --pythons python3.13t,python3.13 --calibrate --seconds 3 "
-        "--clients 10 --repeats 3", THREADS, CORES, "06_asyncio/server.py",
-    ),
-    "labs-gil": (
-        "labs gil --repeats 3 --gil-seconds 0.3", "03_threading/lab_gil.py",
-    ),
-    "labs-chain": ("labs chain", "06_asyncio/coroutines.py"),
-    "labs-frames": (
-        "labs frames", "06_asyncio/lab_frames.py", "tools/bench/frames.c",
-    ),
-    "wire": ("wire", *EVERY[:3]),
-}  # fmt: skip
-
-
-def everything() -> Iterator[Made]:
-    """All data there is; what is made from others stands after them."""
-    for name, (words, *measured) in RUNS.items():
-        yield Made(
-            name, f"docs/data/{name}/*", f"./bench.sh {words} --reference",
-            tuple(measured),
-        )
-    for server in SERVERS:
-        yield Made(
-            f"recordings/{server.name}",
-            f"docs/data/recordings/{server.name}.*json",
-            f"./bench.sh record --only {server.name} --no-site --reference",
-            (CORES,) if server.step == 7 else (server.file,),
-        )
-    others = (f":!tests/{name}" for name in ("learn", "site", "tools"))
-    yield Made(
-        "conformance", "docs/data/conformance.json",
-        "./test.sh --all --conformance docs/data/conformance.json",
-        (*EVERY, CORES, "tests", *others),
-    )
-    yield Made(
-        "picture", "docs/assets/ladder-*.svg", "python -m tools.site picture",
-        ("docs/data/reference/results.json",),
-    )
-    yield Made(
-        "bottleneck", "04_selectors/exercises/2_bottleneck/?.txt",
-        "python -m tools.learn.tables",
-        tuple(f"docs/data/recordings/{name}.json"
-              for name in ("02", "03", "03-pool", "04")),
-    )
-    for file in sorted(ROOT.glob("0*/exercises/*/messages.txt")):
-        folder = file.parent.relative_to(ROOT).as_posix()
-        number = f"{folder[:2]}.{file.parent.name[0]}"
-        yield Made(
-            f"messages/{number}", f"{folder}/messages.txt",
-            f"python -m tools.learn.record {number}", (),
-        )
 
 
 # What is known of the files ------------------------------------------------
@@ -147,7 +56,7 @@ def facts(made: Made, root: Path) -> dict[str, Any]:
                 return said
     found = git(root, "log", "-1", "--format=%h %cs", "--", made.files)
     commit, _, day = found.strip().partition(" ")
-    return {"changed": commit, "started": day}
+    return {"commit": commit, "started": day, "silent": True}
 
 
 def why_stale(made: Made, root: Path) -> str:
@@ -155,7 +64,7 @@ def why_stale(made: Made, root: Path) -> str:
     if not made.there(root):
         return "it is not there"
     said = facts(made, root)
-    if "changed" in said:
+    if "silent" in said:
         return ""  # a test makes the same and compares
     commit = said["commit"].rstrip("+")
     try:
@@ -247,11 +156,11 @@ def show(entries: list[Made], root: Path, console: Console) -> bool:
         said = facts(made, root)
         on = said.get("machine")
         table.add_row(
-            f"{made.name}\n[dim]{made.command}", said.get("commit") or said["changed"],
+            f"{made.name}\n[dim]{made.command}", said["commit"],
             said["started"][:10],
             f"{on['cpu']}, {on['cores']} cores, {on['python']}" if on else "",
             f"[yellow]stale[/]: {why}" if why
-            else "a test compares it" if "changed" in said else "good",
+            else "a test compares it" if "silent" in said else "good",
         )
     console.print(table)
     return any(whys)
@@ -279,6 +188,10 @@ def main(
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
     made = list(everything()) if entries is None else entries
+    try:
+        git(root, "rev-parse", "HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        parser.error("this needs git, and a clone with its history")
     if options.renew is None:
         return int(show(made, root, console) and options.check)
     for name in options.renew:

@@ -24,6 +24,15 @@ def text(content: str, **attributes: object) -> str:
     return element("text", escape(content), **attributes)
 
 
+def line(
+    x: tuple[str, str], y: tuple[float, float], kind: str | None = None
+) -> str:
+    """A line from one point to another; kind: its class."""
+    return element(
+        "line", class_=kind, x1=x[0], x2=x[1], y1=px(y[0]), y2=px(y[1])
+    )
+
+
 def percent(part: float) -> str:
     """A part of one as a percentage for an attribute."""
     return f"{100 * part:.3f}".rstrip("0").rstrip(".") + "%"
