@@ -270,6 +270,14 @@ def test_an_interrupted_run_is_not_written(folder: Path) -> None:
     assert (folder / "seen.json").read_text() == "old"
 
 
+@pytest.mark.thorough
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_a_file_that_cannot_be_written(folder: Path) -> None:
+    status, output = run(folder, "--conformance=/proc/seen.json")
+    assert status == 1
+    assert "seen.json was not written: the system says: " in output
+
+
 def test_the_command_is_as_typed_and_names_no_folder_of_ours() -> None:
     file = f"--conformance={ROOT}/docs/data/conformance.json"
     assert command((*FIXED, file)) == (
