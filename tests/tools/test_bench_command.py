@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from tools.bench import __main__ as command
-from tools.bench import outcome, preflight
+from tools.bench import preflight
 from tools.common.launch import Launched, eventually
 from tools.data import raw, results
 from tools.servers import ROOT, SERVERS
@@ -181,10 +181,6 @@ def test_an_experiment_is_not_the_readers_run_of_the_steps(
 def test_the_command_is_told_without_paths() -> None:
     words = ["--only", "02", "--output", "/home/me", "--no-site"]
     assert command.parse(words).command == "./bench.sh --only 02"
-    words = ["threads", "--pythons=/a/b/python3,/c/python2"]
-    assert outcome.as_typed(words) == (
-        "./bench.sh threads --pythons=python3,python2"
-    )
 
 
 @pytest.fixture(scope="module")

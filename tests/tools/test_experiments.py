@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from tests.tools.experiment import LOAD, options, run, session
-from tools.bench import interpreters, preflight
+from tools.bench import interpreters, outcome, preflight
 from tools.bench.ab import Load
 from tools.bench.experiments import (
     chain,
@@ -91,7 +91,7 @@ def test_nonsense_is_refused(
 def test_a_command_has_no_folder_of_this_machine() -> None:
     words = ["demo", "--way", "a=/home/me/x,/y/z", "--output", "/tmp/o",
              "--output=/tmp/o", "--repeats", "3"]
-    assert sessions.as_typed(words) == (
+    assert outcome.as_typed(words) == (
         "./bench.sh demo --way a=x,z --repeats 3"
     )
 

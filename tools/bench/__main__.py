@@ -1,7 +1,6 @@
 """The command line of ./bench.sh."""
 
 import argparse
-import datetime
 import importlib
 import os
 import signal
@@ -27,7 +26,7 @@ from tools.bench.outcome import as_typed, make_reference, own_folder
 from tools.bench.peers import start
 from tools.bench.run import Bench
 from tools.common.files import DataError
-from tools.data.results import DATA, REFERENCE, STEPS, Results, load
+from tools.data.results import DATA, REFERENCE, STEPS, load
 from tools.servers import ROOT, SERVERS, by_name, select
 
 FULL_REPEATS = 3
@@ -267,17 +266,8 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
     clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
     for note in preflight.notes(open_files, clients):
         console.print(f"[dim]- {note}")
-    now = datetime.datetime.now().astimezone()
-    folder = options.output or own_folder(now)
-    results = Results(
-        command=options.command,
-        mode=options.mode,
-        started=now.isoformat(timespec="seconds"),
-        commit=preflight.commit(),
-        machine=preflight.machine(open_files),
-        tools=preflight.tool_versions(load),
-        load=load,
-    )
+    folder = options.output or own_folder()
+    results = preflight.fresh(options.command, options.mode, load)
     missing = start.missing(options.peers, console.print)
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.bench.preflight import output_of
+
 OLD = "2.7"
 FIRST, LAST, FIRST_FREE = 8, 15, 13  # the x of Python 3.x
 NAMES = (
@@ -184,14 +186,7 @@ def _on_path() -> list[str]:
 
 def _of_pyenv() -> list[str]:
     """The interpreters that pyenv has made, if there is a pyenv."""
-    try:
-        done = subprocess.run(
-            ["pyenv", "root"], stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=ASK_SECONDS, check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    root = done.stdout.strip()
+    root = output_of("pyenv", "root", seconds=ASK_SECONDS).strip()
     if not root:
         return []
     programs = Path(root, "versions").glob("*/bin/python")

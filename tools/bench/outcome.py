@@ -81,9 +81,9 @@ def make_reference(folder: Path, place: Path) -> Path:
     return place
 
 
-def own_folder(now: datetime.datetime) -> Path:
+def own_folder() -> Path:
     """A new folder of the reader's own results, named by the time."""
-    name = now.strftime("%Y%m%d-%H%M%S")
+    name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     folder, number = OWN / name, 2
     while folder.exists():
         folder, number = OWN / f"{name}-{number}", number + 1

@@ -1,6 +1,7 @@
 """What to know and to prepare on this machine before measuring."""
 
 import contextlib
+import datetime
 import importlib.metadata
 import os
 import platform
@@ -15,7 +16,7 @@ import psutil
 from rich.console import Console
 
 from tools.bench import ab
-from tools.data.results import Machine
+from tools.data.results import Machine, Results
 from tools.servers import ROOT
 
 LINUX = sys.platform == "linux"
@@ -194,6 +195,18 @@ def core_count() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def fresh(command: str, mode: str, load: str) -> Results:
+    """Results without a point, with all that is to know about now.
+
+    Raises the limit of open files; load: "ab" or "python".
+    """
+    now = datetime.datetime.now().astimezone()
+    return Results(
+        command, mode, now.isoformat(timespec="seconds"), commit(),
+        machine(raise_open_files()), tool_versions(load), load,
+    )
 
 
 def machine(open_files: int) -> Machine:

@@ -10,7 +10,8 @@ import copy
 import sys
 
 from tools.bench.experiments import chain, frames, gil
-from tools.bench.experiments.session import as_typed, common_options
+from tools.bench.experiments.session import common_options
+from tools.bench.outcome import as_typed
 
 LABS = {"chain": chain, "frames": frames, "gil": gil}
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"

@@ -7,9 +7,7 @@ prints.
 """
 
 import argparse
-import datetime
 import math
-import re
 import resource
 import shlex
 import shutil
@@ -31,6 +29,7 @@ from tools.bench.numbers import number
 from tools.bench.outcome import (
     add,
     any_fault,
+    as_typed,
     keep_raw,
     make_reference,
     own_folder,
@@ -41,7 +40,7 @@ from tools.bench.report import NoFigures
 from tools.bench.run import PROGRAMS, SHOWN, run_load, summary
 from tools.bench.server import Running, ServerError
 from tools.bench.table import typed
-from tools.data.results import DATA, Point, Results, Run
+from tools.data.results import DATA, Point, Run
 from tools.servers import SERVERS, Server, select
 
 WIDTH = 100  # columns when the output goes to a file
@@ -169,22 +168,14 @@ class Session:
     """One experiment under way: options, results, folder, screen."""
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
-        now = datetime.datetime.now().astimezone()
         self.options = options
-        self.folder: Path = options.output or own_folder(now)
+        self.folder: Path = options.output or own_folder()
         self.console = Console(highlight=False)
         if not self.console.is_terminal:
             self.console = Console(highlight=False, width=WIDTH)
+        command = getattr(options, "command", "") or as_typed(sys.argv[1:])
         load = "ab" if shutil.which("ab") else "python"
-        self.results = Results(
-            command=getattr(options, "command", "") or as_typed(sys.argv[1:]),
-            mode=name,
-            started=now.isoformat(timespec="seconds"),
-            commit=preflight.commit(),
-            machine=preflight.machine(preflight.raise_open_files()),
-            tools=preflight.tool_versions(load),
-            load=load,
-        )
+        self.results = preflight.fresh(command, name, load)
 
     @property
     def points(self) -> list[Point]:
@@ -355,17 +346,6 @@ def conduct(
         folder = make_reference(folder, DATA / name)
     session.say(f"\n{said} {typed(folder)}")
     return status
-
-
-def as_typed(words: Sequence[str]) -> str:
-    """A command without what only this machine knows: folders."""
-    shown = ["./bench.sh"]
-    skip = False
-    for word in words:
-        if not skip and not word.startswith("--output"):
-            shown.append(re.sub(r"(?<![^\s,=])/(?:[^\s,=/]+/)*", "", word))
-        skip = word == "--output"
-    return shlex.join(shown)
 
 
 def _patience(load: Load) -> float:
