@@ -1,20 +1,26 @@
 #!/usr/bin/env bash
-# Every test: the contract and the lessons of all servers, the tools, the
-# site, style and types. Options of pytest pass through:
+# The tests: the contract and the lessons of all servers, the tools, the
+# site, style; with --all also what takes long: browsers, types, exercises
+# under the contract. Options of pytest pass through:
 #
-#   ./test.sh                            everything
+#   ./test.sh                            quick: four minutes at most
+#   ./test.sh --all                      everything: ten
 #   ./test.sh -k idle -x                 what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
 #   ./test.sh --server my/server.py --step 03   (or like one: 05-heap)
 #   ./test.sh --conformance FILE         everything, and write to FILE what
 #                                        each rule did on each server
+# A thorough test runs with --all only, also when a file or -k names it.
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 . tools/venv.sh
 
 # "--server PATH" becomes "--server=PATH" (pytest would look for tests in a
 # PATH that stands alone), seen from the caller's directory; a FILE too.
-arguments=(-n 8 --no-loadscope-reorder)
+# What pytest makes of the tests' asserts is kept, also where Python's cache
+# is turned off: it takes ten seconds in each worker.
+unset PYTHONDONTWRITEBYTECODE
+arguments=(-n 4 --no-loadscope-reorder)
 while [ $# -gt 0 ]; do
     case $1 in
     --server | --step | --conformance)

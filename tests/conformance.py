@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tools.bench import preflight
-from tools.data import conformance
-from tools.data.conformance import (
+from tools.data import rules_seen as conformance
+from tools.data.rules_seen import (
     EXPECTED,
     FAILED,
     OUTCOMES,
@@ -38,7 +38,7 @@ CHOOSING = {
     "ignore_glob": "--ignore-glob", "lf": "--last-failed",
     "stepwise": "--stepwise", "collectonly": "--collect-only",
 }  # fmt: skip
-FIXED = ("-n", "8", "--no-loadscope-reorder")  # what test.sh begins with
+FIXED = ("-n", "4", "--no-loadscope-reorder")  # what test.sh begins with
 
 
 def add_option(group: pytest.OptionGroup) -> None:
@@ -79,8 +79,9 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
     One that takes no server is about the program of its steps, and so
     counts for all the servers made of it.
     """
-    if not item.config.getoption("--conformance"):
-        return
+    asked = item.config.getoption("--conformance")
+    if not asked or (server and server not in SERVERS):
+        return  # a solution is not in the table
     for kind in ("rule", "lesson"):
         for mark in item.iter_markers(kind):
             whom = [server] if server else [

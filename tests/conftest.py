@@ -1,15 +1,17 @@
 """Which servers the shared tests run against, and how failures read.
 
 ``--server PATH [--step NN]`` runs them against any server file with the
-same command line, and nothing else.
+same command line, and nothing else. ``--all`` runs the thorough ones, too.
 """
 
+import contextlib
 import functools
 import re
-import subprocess
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest._code.code import ExceptionRepr
@@ -18,14 +20,19 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
     LoadScopeScheduling,
 )
 
-from tests import conformance
+from tests import beside, conformance
+from tests.beside import all_waits as all_waits
+from tests.beside import waited as waited
 from tests.process import Running, running
+from tests.solutions import Solution, solutions
+from tools.common.launch import why_no_uring
 from tools.common.raw_client import transcript
-from tools.data.conformance import sides
+from tools.data.rules_seen import sides
 from tools.rules import RULES
 from tools.servers import LESSONS, NO, ROOT, SERVERS, YES, Server
 
 SERVERS_KEY = pytest.StashKey[tuple[Server, ...]]()
+THOROUGH_KEY = pytest.StashKey[Counter[str]]()  # thorough tests per folder
 SHOWN = 600  # bytes of what was sent and received beside a failure
 
 
@@ -41,6 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "like, as 05-heap: decides which lessons "
         "are expected (else taken from its path)",
     )
+    group.addoption(
+        "--all", action="store_true",
+        help="run everything, also what is marked thorough",
+    )
     conformance.add_option(group)
 
 
@@ -49,8 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "rule(name, steps): the rule of the contract this test proves",
         "lesson(name): the row of the table of lessons it proves",
         "slow: waits for long, so it begins early",
+        "thorough: dear, so it is left out without --all",
     ):
         config.addinivalue_line("markers", line)
+    if config.getoption("--conformance"):
+        config.option.all = True  # only a whole run is written
+    config.stash[THOROUGH_KEY] = Counter()
     config.stash[SERVERS_KEY] = SERVERS
     given, step = config.getoption("--server"), config.getoption("--step")
     if given:
@@ -58,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SERVERS_KEY] = (own_server(path, step),)
     elif step:
         raise pytest.UsageError("--step goes with --server PATH.")
+    elif config.getoption("--all") and config.rootpath == ROOT:
+        config.stash[SERVERS_KEY] += solutions()
     conformance.configure(config)
 
 
@@ -106,20 +123,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" not in metafunc.fixturenames:
         return
     servers = metafunc.config.stash[SERVERS_KEY]
-    markers = metafunc.definition
-    if mark := markers.get_closest_marker("lesson"):
-        metafunc.parametrize(
-            ("server", "side"),
-            [p for s in servers for p in lesson_sides(s, mark.args[0])],
-        )
+    if mark := metafunc.definition.get_closest_marker("lesson"):
+        name = mark.args[0]
+        metafunc.parametrize(("server", "side"), [
+            each for server in servers if tried(server, name)
+            for each in lesson_sides(server, name)
+        ])
         return
-    steps = range(1, 8)
-    if mark := markers.get_closest_marker("rule"):
-        steps = mark.args[1]
-    metafunc.parametrize(
-        "server",
-        [pytest.param(s, id=s.name) for s in servers if s.step in steps],
-    )
+    name, steps = "", range(1, 8)
+    if mark := metafunc.definition.get_closest_marker("rule"):
+        name, steps = mark.args
+    metafunc.parametrize("server", [
+        pytest.param(server, id=server.name, marks=marks_of(server))
+        for server in servers
+        if server.step in steps and tried(server, name)
+    ])
+
+
+def tried(server: Server, name: str) -> bool:
+    """Is this rule or lesson tried on this server? "": not known yet."""
+    return not isinstance(server, Solution) or not name or server.keeps(name)
+
+
+def marks_of(server: Server) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.thorough] if isinstance(server, Solution) else []
 
 
 def lesson_value(server: Server, name: str) -> str:
@@ -129,17 +156,9 @@ def lesson_value(server: Server, name: str) -> str:
         server.step == 3 or server.name == "06-executor"
     ):
         return YES
-    if name == "batching" and server.step == 7 and not has_uring():
+    if name == "batching" and server.step == 7 and why_no_uring():
         return NO
     return server.lessons[name]
-
-
-@functools.cache
-def has_uring() -> bool:
-    """Can step 07 use io_uring here? It tells by itself."""
-    probe = [sys.executable, str(ROOT / "07_parallel" / "uring.py")]
-    done = subprocess.run(probe, capture_output=True, check=False)
-    return done.returncode == 0
 
 
 def lesson_sides(server: Server, name: str) -> Iterator[object]:
@@ -152,7 +171,7 @@ def lesson_sides(server: Server, name: str) -> Iterator[object]:
     for side, expected in sides(name, value).items():
         yield pytest.param(
             server, side, id=f"{server.name}-{side}".rstrip("-"),
-            marks=[fails] if expected == NO else [],
+            marks=[*marks_of(server), *([fails] if expected == NO else [])],
         )
 
 
@@ -160,27 +179,84 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     own = bool(config.getoption("--server"))
+    everything = config.getoption("--all")
+    thorough = config.stash[THOROUGH_KEY]
     chosen, left = [], []
     for item in items:
         server = server_of(item)
         if own and server is None:
             left.append(item)
             continue
+        mark = item.get_closest_marker("rule")
+        if server and mark and not (
+            server.step in mark.args[1] and tried(server, mark.args[0])
+        ):
+            continue  # a rule in a table, which is not about this server
+        if item.get_closest_marker("thorough"):
+            thorough[kind_of(item)] += 1
+            if not everything:
+                left.append(item)
+                continue
         chosen.append(item)
         if server is not None:
-            expect_exempt(item, server, strict=not own)
+            strict = not own and not isinstance(server, Solution)
+            expect_exempt(item, server, strict)
         conformance.tell(item, server, side_of(item))
     chosen.sort(key=order)
     items[:] = chosen
     if left:
         config.hook.pytest_deselected(items=left)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["thorough"] = dict(thorough)
 
 
-def order(item: pytest.Item) -> int:
-    """What takes long begins early."""
+def kind_of(item: pytest.Item) -> str:
+    """What a thorough test is about, in a word or two."""
+    return item.path.parent.name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """What a worker of pytest-xdist has counted; all count the same."""
+    if counted := getattr(node, "workeroutput", {}).get("thorough"):
+        node.config.stash[THOROUGH_KEY] = Counter(counted)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say which run it was, and what the other one adds."""
+    thorough = config.stash[THOROUGH_KEY]
+    run = sum(
+        len([each for each in reports if getattr(each, "when", "") == "call"])
+        for reports in terminalreporter.stats.values()
+    )
+    number = thorough.total()
+    parts = ", ".join(
+        f"{count:,} in {name}" for name, count in thorough.most_common()
+    )
+    if config.getoption("--all"):
+        terminalreporter.line(
+            f"This was the whole run (--all): {run:,} tests, {number:,} of "
+            "them not in the quick one."
+        )
+        return
+    terminalreporter.line(
+        f"This was the quick run: {run:,} tests. ./test.sh --all adds "
+        f"{number:,} thorough ones{f': {parts}' * bool(parts)}; and the "
+        "contract for the exercises' solutions."
+    )
+
+
+def order(item: pytest.Item) -> tuple[int, str]:
+    """What takes long begins early; who shares a server comes together."""
     if "_core" in item.name or item.path.parent.name == "site":
-        return 0
-    return 1 if item.get_closest_marker("slow") else 2
+        return 0, ""
+    if item.get_closest_marker("slow"):
+        return 1, ""
+    server = server_of(item)
+    shares = "shared" in getattr(item, "fixturenames", ())
+    return 2, server.name if server and shares else ""
 
 
 def server_of(item: pytest.Item) -> Server | None:
@@ -229,11 +305,19 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
             return module
         if test.startswith("test_computing_uses_every_core"):
             return "cores"
+        if name in beside.MODULES:
+            return "beside"
         if name in ("test_answering", "test_refusing"):
-            case = test.partition("[")[2].rstrip("]") + "-"
-            names = [s.name for s in SERVERS if case.startswith(s.name + "-")]
-            return max(names, key=len, default="own")
+            return server_named(test.partition("[")[2].rstrip("]"))
         return nodeid
+
+
+@functools.cache
+def server_named(case: str) -> str:
+    """The server of a test's parameters, which begin with its name."""
+    names = [each.name for each in (*SERVERS, *solutions())]
+    found = [n for n in names if f"{case}-".startswith(f"{n}-")]
+    return max(found, key=len, default="own")
 
 
 def pytest_xdist_make_scheduler(
@@ -247,30 +331,21 @@ class Shared:
 
     def __init__(self) -> None:
         self.server: Server | None = None
-        self.manager = iter_running(None)
+        self.stack = contextlib.ExitStack()
         self.process: Running | None = None
 
     def get(self, server: Server) -> Running:
         """The process of this server, started if it does not run."""
         if self.server != server or not self.process:
             self.stop()
-            self.manager = iter_running(server)
-            self.process = next(self.manager)
+            self.process = self.stack.enter_context(running(server))
             self.server = server
-        assert self.process
         return self.process
 
     def stop(self) -> None:
         """Stop what runs, if it does; its end is checked."""
         self.process = None
-        for _ in self.manager:
-            pass
-
-
-def iter_running(server: Server | None) -> Iterator[Running | None]:
-    if server:
-        with running(server) as process:
-            yield process
+        self.stack.close()
 
 
 @pytest.fixture(scope="session")
@@ -285,10 +360,10 @@ def shared(server: Server, one_server: Shared) -> Iterator[Running]:
     """A server that runs, for tests that are quick and harm nobody."""
     process = one_server.get(server)
     yield process
-    status, stderr = process.process.poll(), process.complaints()
-    if (status, stderr) != (None, ""):
+    found = process.status(), process.complaints
+    if found != (None, ""):
         one_server.server = None
-        raise AssertionError(f"(exit status, stderr): {(status, stderr)}")
+        raise AssertionError(f"(exit status, stderr): {found}")
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,8 @@
 """Marks of the tests: the rule or the lesson that one proves."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from tools.rules import RULES
@@ -24,3 +27,13 @@ def lesson(name: str) -> pytest.MarkDecorator:
 
 # Waits for long, so it begins early; meanwhile others run.
 slow = pytest.mark.slow
+
+
+def by_rule(
+    table: Sequence[tuple[Any, ...]], steps: range | None = None
+) -> pytest.MarkDecorator:
+    """A test for each rule in the first column of a table: its name."""
+    names = dict.fromkeys(row[0] for row in table)
+    return pytest.mark.parametrize("name", [
+        pytest.param(name, marks=rule(name, steps), id=name) for name in names
+    ])

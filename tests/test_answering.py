@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 import pytest
 import requests
 
-from tests.marks import rule
+from tests.marks import by_rule, rule
 from tests.process import Running, running
 from tools.common.raw_client import (
     GET,
@@ -42,6 +42,11 @@ def head(first: str, *fields: str, host: bool = True) -> bytes:
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
 
 
+def keeps(server: Server) -> bool:
+    """Does it keep connections open?"""
+    return server.lessons["keep_alive"] == YES
+
+
 def ask(shared: Running, data: bytes, to_head: bool = False) -> Answer:
     """The one answer to data on a connection of its own."""
     with shared.client(data) as client:
@@ -51,14 +56,14 @@ def ask(shared: Running, data: bytes, to_head: bool = False) -> Answer:
 def closed_after(client: Client) -> bool:
     """Does the server end the connection now? (It keeps it for 5 s.)"""
     try:
-        return client.rest(2.5) == b""
+        return client.rest(4.5) == b""
     except AssertionError:
         return False
 
 
 @rule("page")
 def test_page(shared: Running) -> None:
-    answer = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=20)
+    answer = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=60)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.headers["Content-Length"] == "249"
@@ -74,18 +79,19 @@ def test_same_page(shared: Running) -> None:
 
 @rule("work")
 def test_work(server: Server) -> None:
-    def seconds(*options: str) -> float:
-        with running(server, *options) as process:
+    with running(server, "--delay", "0.4") as process:
+        begin = time.monotonic()
+        process.assert_serves()
+        assert time.monotonic() - begin >= 0.4
+    spent = []
+    for compute in ("0", "3000000"):
+        with running(server, "--delay", "0", "--compute", compute) as process:
             process.assert_serves()
-            begin = time.perf_counter()
+            before = process.cpu()
             process.assert_serves()
-            return time.perf_counter() - begin
-
-    assert seconds("--delay", "0.4") >= 0.4
-    idle, busy = "0", "5000000"
-    quick = min(seconds("--delay", "0", "--compute", idle) for _ in "12")
-    long = seconds("--delay", "0", "--compute", busy)
-    assert long > 2 * quick, (long, quick)
+            spent.append(process.cpu() - before)
+    idle, busy = spent
+    assert busy > 2 * idle + 0.02, "CPU seconds of a request"
 
 
 @rule("date")
@@ -93,7 +99,7 @@ def test_date(shared: Running) -> None:
     for data in (GET, head("GET /missing HTTP/1.1"), head("BREW / HTTP/1.1")):
         date = parsedate_to_datetime(ask(shared, data).get("Date"))
         off = abs((datetime.now(UTC) - date).total_seconds())
-        assert off < 5, f"{date} is {off} s off"
+        assert off < 60, f"{date} is {off} s off"
 
 
 @rule("head")
@@ -115,40 +121,49 @@ def test_head(shared: Running) -> None:
         assert client.rest() == b""
 
 
-@rule("query")
-@pytest.mark.parametrize("query", ["?", "?a=1&b=%20", "?/x?y", "?../.."])
-def test_query(shared: Running, query: str) -> None:
-    answer = ask(shared, head(f"GET /{query} HTTP/1.1"))
-    assert (answer.status, answer.body) == (200, PAGE)
+OK = (200,)
+# Rule, what is asked for, the statuses an answer may have: 200 is the page.
+ASKED: list[tuple[str, str, tuple[int, ...]]] = [
+    ("query", "GET /?", OK),
+    ("query", "GET /?a=1&b=%20", OK),
+    ("query", "GET /?/x?y", OK),
+    ("query", "GET /?../..", OK),
+    ("not-found", "GET /missing", (404,)),
+    ("not-found", "GET /index.html", (404,)),
+    ("not-found", "GET /x/", (404,)),
+    ("not-implemented", "BREW /", (501,)),
+    ("not-implemented", "get /", (501,)),
+    ("not-implemented", "G /", (501,)),
+    ("not-implemented", "X-Y_Z! /", (501,)),
+    ("options", "OPTIONS *", (200, 405)),
+    ("absolute-form", "GET http://test/", OK),
+    ("absolute-form", "GET http://test:80/?q", OK),
+    ("absolute-form", "GET HTTP://other", OK),
+    ("absolute-form", "GET http://test/missing", (404,)),
+    ("percent", "GET /%2F", (400, 404)),
+    ("percent", "GET /%2f%2F", (400, 404)),
+    ("percent", "GET /%2e%2e/", (400, 404)),
+    ("percent", "GET /..%2fetc/passwd", (400, 404)),
+    ("percent", "GET /%00", (400, 404)),
+    ("percent", "GET /%zz", (400, 404)),
+]
 
 
-@rule("not-found")
-@pytest.mark.parametrize("path", ["/missing", "/index.html", "/x/"])
-def test_not_found(shared: Running, path: str) -> None:
-    answer = ask(shared, head(f"GET {path} HTTP/1.1"))
-    assert answer.status == 404
+@by_rule(ASKED)
+def test_asked(shared: Running, name: str) -> None:
+    for _, asked, statuses in (row for row in ASKED if row[0] == name):
+        answer = ask(shared, head(f"{asked} HTTP/1.1"))
+        assert answer.status in statuses, asked
+        is_page = statuses == OK
+        assert (answer.body == PAGE) == is_page or name == "options", asked
 
 
 @rule("not-allowed")
-@pytest.mark.parametrize(
-    "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"]
-)
-def test_not_allowed(shared: Running, method: str) -> None:
-    for path in ("/", "/missing"):
+@pytest.mark.parametrize("path", ["/", "/missing"])
+def test_not_allowed(shared: Running, path: str) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         answer = ask(shared, head(f"{method} {path} HTTP/1.1"))
-        assert answer.status == 405
-        assert answer.get("Allow") == "GET, HEAD"
-
-
-@rule("not-implemented")
-@pytest.mark.parametrize("method", ["BREW", "get", "G", "X-Y_Z!"])
-def test_not_implemented(shared: Running, method: str) -> None:
-    assert ask(shared, head(f"{method} / HTTP/1.1")).status == 501
-
-
-@rule("options")
-def test_options(shared: Running) -> None:
-    assert ask(shared, head("OPTIONS * HTTP/1.1")).status in (200, 405)
+        assert (answer.status, answer.get("Allow")) == (405, "GET, HEAD")
 
 
 @rule("errors")
@@ -158,50 +173,26 @@ def test_errors(server: Server) -> None:
         405: head("POST / HTTP/1.1"),
         501: head("BREW / HTTP/1.1"),
     }
-    with running(server, "--delay", "3") as process:
+    with running(server, "--delay", "30") as process:
+        begin = time.monotonic()
         for status, data in cases.items():
-            begin = time.monotonic()
             answer = ask(process, data)
-            took = time.monotonic() - begin
             assert answer.status == status
             assert answer.get("Content-Type").startswith("text/html")
             assert 0 < len(answer.body) < 1000
             assert str(status).encode() in answer.body
-            assert took < 1.5, f"{took:.1f} s: errors do not wait"
-
-
-@rule("absolute-form")
-@pytest.mark.parametrize(
-    "target", ["http://test/", "http://test:80/?q", "HTTP://other"]
-)
-def test_absolute_form(shared: Running, target: str) -> None:
-    answer = ask(shared, head(f"GET {target} HTTP/1.1"))
-    assert (answer.status, answer.body) == (200, PAGE)
-    answer = ask(shared, head("GET http://test/missing HTTP/1.1"))
-    assert answer.status == 404
-
-
-@rule("percent")
-@pytest.mark.parametrize(
-    "path",
-    ["/%2F", "/%2f%2F", "/%2e%2e/", "/..%2fetc/passwd", "/%00", "/%zz"],
-)
-def test_percent(shared: Running, path: str) -> None:
-    answer = ask(shared, head(f"GET {path} HTTP/1.1"))
-    assert answer.status in (400, 404)
-    assert answer.body != PAGE
+        assert time.monotonic() - begin < 30, "errors do not wait"
 
 
 @rule("keep-11")
 def test_keep_http11(shared: Running, server: Server) -> None:
-    keeps = server.lessons["keep_alive"] == YES
     for fields in ([], ["Connection: keep-alive"], ["Connection: a, b"]):
         for path in ("/", "/missing"):
             data = head(f"GET {path} HTTP/1.1", *fields)
             with shared.client(data) as client:
                 answer = client.answer()
-                assert answer.closes == (not keeps), (fields, answer)
-                if keeps:
+                assert answer.closes == (not keeps(server)), (fields, answer)
+                if keeps(server):
                     assert answer.version == "HTTP/1.1"
                     again = client.ask(data)
                     assert again.status == answer.status, again
@@ -209,49 +200,41 @@ def test_keep_http11(shared: Running, server: Server) -> None:
                     assert closed_after(client)
 
 
-LISTS = ["close", "CLOSE", "Close, x", "keep-alive,close", "x ,\tcLoSe"]
-
-
 @rule("close-11")
-@pytest.mark.parametrize("value", LISTS)
-def test_close_http11(shared: Running, value: str) -> None:
-    data = head("GET / HTTP/1.1", f"Connection: {value}")
-    with shared.client(data) as client:
-        answer = client.answer()
-        assert (answer.status, answer.closes) == (200, True)
-        assert closed_after(client)
-
-
-@rule("close-11")
-def test_close_in_second_field(shared: Running) -> None:
-    data = head("GET / HTTP/1.1", "Connection: x", "connection: close")
-    with shared.client(data) as client:
-        assert client.answer().closes
-        assert closed_after(client)
+def test_close_http11(shared: Running) -> None:
+    for fields in (
+        ["Connection: close"], ["Connection: CLOSE"],
+        ["Connection: Close, x"], ["Connection: keep-alive,close"],
+        ["Connection: x ,\tcLoSe"], ["Connection: x", "connection: close"],
+    ):
+        with shared.client(head("GET / HTTP/1.1", *fields)) as client:
+            answer = client.answer()
+            assert (answer.status, answer.closes) == (200, True), fields
+            assert closed_after(client), fields
 
 
 @rule("close-10")
-@pytest.mark.parametrize("fields", [[], ["Connection: x-keep-alive"]])
-def test_close_http10(shared: Running, fields: list[str]) -> None:
-    for host in (False, True):  # HTTP/1.0 needs no Host
-        data = head("GET / HTTP/1.0", *fields, host=host)
-        with shared.client(data) as client:
-            assert client.answer().status == 200
-            assert closed_after(client)
+def test_close_http10(shared: Running) -> None:
+    for fields in ([], ["Connection: x-keep-alive"]):
+        for host in (False, True):  # HTTP/1.0 needs no Host
+            data = head("GET / HTTP/1.0", *fields, host=host)
+            with shared.client(data) as client:
+                assert client.answer().status == 200
+                assert closed_after(client)
 
 
 @rule("keep-10")
-@pytest.mark.parametrize("value", ["keep-alive", "Keep-Alive", "x,KEEP-alive"])
-def test_keep_http10(shared: Running, server: Server, value: str) -> None:
-    data = head("GET / HTTP/1.0", f"Connection: {value}", host=False)
-    with shared.client(data) as client:
-        answer = client.answer()
-        assert answer.status == 200
-        if server.lessons["keep_alive"] == YES:
-            assert answer.get("Connection").lower() == "keep-alive", answer
-            assert client.ask(data).status == 200
-        else:
-            assert closed_after(client)
+def test_keep_http10(shared: Running, server: Server) -> None:
+    for value in ("keep-alive", "Keep-Alive", "x,KEEP-alive"):
+        data = head("GET / HTTP/1.0", f"Connection: {value}", host=False)
+        with shared.client(data) as client:
+            answer = client.answer()
+            assert answer.status == 200
+            if keeps(server):
+                assert answer.get("Connection").lower() == "keep-alive"
+                assert client.ask(data).status == 200
+            else:
+                assert closed_after(client)
 
 
 # A conversation that ends: the requests, and the answers they get.
@@ -269,7 +252,7 @@ CONVERSATION = [
 
 def conversations(server: Server) -> list[list[tuple[bytes, int]]]:
     """What fits on one connection: where it is closed, one request."""
-    if server.lessons["keep_alive"] == YES:
+    if keeps(server):
         return [CONVERSATION]
     return [[step] for step in CONVERSATION]
 
@@ -290,8 +273,7 @@ def assert_conversation(
 @rule("pipelining")
 def test_pipelining(shared: Running, server: Server) -> None:
     data = b"".join(step[0] for step in CONVERSATION)
-    keeps = server.lessons["keep_alive"] == YES
-    expected = CONVERSATION if keeps else [(GET, 200)]
+    expected = CONVERSATION if keeps(server) else [(GET, 200)]
     with shared.client(data) as client:
         assert_conversation(client, expected)
         assert client.rest() == b"", "and not an answer more"
@@ -300,7 +282,7 @@ def test_pipelining(shared: Running, server: Server) -> None:
 @rule("pipelining")
 def test_long_pipeline(shared: Running, server: Server) -> None:
     # More requests than one recv takes, cut at every place.
-    if server.lessons["keep_alive"] != YES:
+    if not keeps(server):
         pytest.skip("closes after the first answer")
     missing = head("GET /missing HTTP/1.1", "X: " + "y" * 977)
     data = missing * 150 + GET_CLOSE
@@ -313,10 +295,10 @@ def test_long_pipeline(shared: Running, server: Server) -> None:
 @rule("pipelining")
 def test_next_after_long_pipeline(shared: Running, server: Server) -> None:
     # A server that stops reading for a while must not forget to go on.
-    if server.lessons["keep_alive"] != YES:
+    if not keeps(server):
         pytest.skip("closes after the first answer")
     missing = head("GET /missing HTTP/1.1")
-    with shared.client(timeout=5) as client:
+    with shared.client() as client:
         for number in (900, 1, 2000, 1, 901, 3):
             client.send(missing * number)
             time.sleep(0.003)  # it is at work when the rest comes
@@ -353,7 +335,7 @@ def test_any_pieces(shared: Running, server: Server) -> None:
 def test_empty_line(shared: Running, server: Server) -> None:
     with shared.client(b"\r\n" + GET) as client:
         assert client.answer().status == 200
-        if server.lessons["keep_alive"] == YES:
+        if keeps(server):
             assert client.ask(b"\r\n" + GET).status == 200
     with shared.client() as client:
         for piece in (b"\r", b"\n", GET[:5], GET[5:]):

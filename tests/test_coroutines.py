@@ -4,15 +4,14 @@ The server on top of it keeps the contract, as the shared tests say.
 """
 
 import heapq
-import importlib.util
 import socket
-import sys
 import time
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
+from tests.process import load
 from tools.servers import ROOT
 
 FILE = ROOT / "06_asyncio" / "coroutines.py"
@@ -23,14 +22,9 @@ Coroutine = Generator[Any, None, None]
 @pytest.fixture
 def mini() -> Iterator[Any]:
     """The file as a module of its own, with a fresh loop."""
-    spec = importlib.util.spec_from_file_location("mini_coroutines", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mini_coroutines"] = module
-    spec.loader.exec_module(module)
+    module = load(FILE)
     yield module
     module.loop.selector.close()
-    del sys.modules["mini_coroutines"]
 
 
 def test_tasks_take_turns_in_order(mini: Any) -> None:

@@ -3,22 +3,19 @@
 import os
 import random
 import signal
-import socket
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
-from tests.marks import rule, slow
-from tests.process import Running, eventually, running, started
+from tests.marks import rule
+from tests.process import PATIENCE, Running, eventually, running, started
 from tools.common.raw_client import (
     GET,
     GET_CLOSE,
     HOST,
     Client,
-    NoAnswer,
     read_answers,
     transcript,
 )
@@ -29,78 +26,38 @@ MISSING = GET.replace(b"/ ", b"/missing ")
 UNKNOWN = GET.replace(b"GET", b"BREW")
 
 
-def leave_silent(client: Client) -> None:
-    client.reset()
-
-
-def leave_in_head(client: Client) -> None:
-    client.send(GET[:20])
-    client.reset()
-
-
-def leave_at_once(client: Client) -> None:
-    client.send(GET)
-    client.reset()
-
-
-def leave_during_work(client: Client) -> None:
-    client.send(GET)
-    time.sleep(0.03)
-    client.reset()
-
-
-def leave_with_more_to_come(client: Client) -> None:
-    client.send(GET + GET + MISSING + GET[:9])
-    time.sleep(0.02)
-    client.reset()
-
-
-def leave_during_answer(client: Client) -> None:
-    client.send(GET)
-    client.socket.recv(10)
-    client.reset()
-
-
-def leave_after_answer(client: Client) -> None:
-    client.ask(GET)
-    client.reset()
-
-
-def leave_after_half_close(client: Client) -> None:
-    client.send(GET)
-    client.half_close()
-    time.sleep(0.02)
-    client.reset()
-
-
-def leave_after_refusal(client: Client) -> None:
-    client.ask(UNKNOWN)
-    client.reset()
-
-
-def leave_refused(client: Client) -> None:
-    client.send(b"GET /" + b"x" * 100_000)
-    client.reset()
-
-
-def close_at_once(client: Client) -> None:
-    client.send(GET)
-    client.close()
-
-
-MOMENTS: list[Callable[[Client], None]] = [
-    leave_silent,
-    leave_in_head,
-    leave_at_once,
-    leave_during_work,
-    leave_with_more_to_come,
-    leave_during_answer,
-    leave_after_answer,
-    leave_after_half_close,
-    leave_after_refusal,
-    leave_refused,
-    close_at_once,
+# What is sent before a client leaves, and how it does: "early" at once,
+# "work" a moment later, "part" with ten bytes of the answer read, "answer"
+# with the whole of it, "half" after closing its side, "close" orderly.
+MOMENTS = [
+    (b"", "early"),
+    (GET[:20], "early"),
+    (GET, "early"),
+    (GET, "work"),
+    (GET + GET + MISSING + GET[:9], "work"),
+    (GET, "part"),
+    (GET, "answer"),
+    (GET, "half"),
+    (UNKNOWN, "answer"),
+    (b"GET /" + b"x" * 100_000, "early"),
+    (GET, "close"),
 ]
+
+
+def leave(client: Client, data: bytes, how: str) -> None:
+    client.send(data)
+    if how == "part":
+        client.socket.recv(10)
+    elif how == "answer":
+        client.answer()
+    elif how == "half":
+        client.half_close()
+    if how in ("work", "half"):
+        time.sleep(0.02)
+    if how == "close":
+        client.close()
+    else:
+        client.reset()
 
 
 @rule("reset")
@@ -109,8 +66,8 @@ def test_resets(server: Server) -> None:
     with running(server, "--delay", "0.05") as process:
         before = process.warm_up()
         for _ in range(4):
-            for leave in MOMENTS:
-                leave(process.client())
+            for data, how in MOMENTS:
+                leave(process.client(), data, how)
             process.assert_serves()
         process.assert_at_rest(before)
 
@@ -135,40 +92,6 @@ def test_resets_of_a_crowd(server: Server) -> None:
         steady.close()
         process.assert_serves()
         process.assert_at_rest(before)
-
-
-@slow
-@rule("no-descriptors")
-def test_no_descriptors_left(server: Server) -> None:
-    limit, crowd = 48, 150
-    with running(server, descriptors=limit) as process:
-        process.assert_serves()
-        clients = [connecting(process.port) for _ in range(crowd)]
-        # Quickly full, where connections are taken at all.
-        eventually(lambda: busiest(process) >= limit, 1)
-        spent = process.cpu()
-        time.sleep(2)
-        spent = process.cpu() - spent
-        assert spent < 0.6, f"{spent:.1f} CPU seconds in 2 s: a busy loop"
-        for client in clients[: crowd // 2]:
-            client.close()
-        for client in clients[crowd // 2:]:
-            client.close()
-        process.assert_serves(5)
-        process.assert_serves(5)
-
-
-def busiest(process: Running) -> int:
-    """The descriptors of the process that has most of them."""
-    return max(each.num_fds() for each in process.processes())
-
-
-def connecting(port: int) -> socket.socket:
-    """A silent connection, which the kernel may complete when it can."""
-    client = socket.socket()
-    client.setblocking(False)
-    client.connect_ex(("127.0.0.1", port))
-    return client
 
 
 GOOD = [
@@ -219,7 +142,9 @@ def damaged(draw: random.Random) -> bytes:
     return bytes(data)
 
 
-@slow
+NONSENSE = 1000  # over sockets; of the parser alone, ten times as many
+
+
 @rule("nonsense")
 def test_nonsense(server: Server) -> None:
     draw = random.Random(f"nonsense {server.step}")
@@ -227,7 +152,7 @@ def test_nonsense(server: Server) -> None:
     with running(server, "--delay", "0") as process:
         before = process.warm_up()
         answered = closed = 0
-        for _ in range(10_000 // at_once):
+        for _ in range(NONSENSE // at_once):
             transcript.clear()
             clients = []
             for _ in range(at_once):
@@ -239,8 +164,8 @@ def test_nonsense(server: Server) -> None:
                 answered += bool(answers)
                 closed += not answers
                 client.reset()  # leaves no TIME_WAIT behind
-        assert answered + closed == 10_000
-        assert answered > 5_000, "most are complete enough to be refused"
+        assert answered + closed == NONSENSE
+        assert answered > NONSENSE / 2, "most are complete enough"
         process.assert_serves()
         process.assert_at_rest(before)
 
@@ -293,7 +218,7 @@ def test_answers_never_mix(server: Server) -> None:
 
 def workers(process: Running) -> list[psutil.Process]:
     """The processes that serve, in 07."""
-    found = process.tree.children()
+    found = process.processes()[1:]
     assert found, "it has no worker processes"
     return found
 
@@ -310,33 +235,18 @@ def test_worker_killed(server: Server) -> None:
         victim.kill()
         # Nobody who comes meanwhile is turned away by the others, and
         # what had been waiting for the dead worker is lost at most.
-        answered = 0
-        for _ in range(20):
-            try:
-                process.assert_serves(5)
-                answered += 1
-            except (NoAnswer, OSError):
-                continue
+        answered = sum(process.serves(5) for _ in range(20))
         assert answered >= 10, f"{answered} of 20 were answered"
 
         def replaced() -> bool:
             now = workers(process)
             return len(now) == 3 and victim.pid not in [w.pid for w in now]
 
-        assert eventually(replaced, 3), workers(process)
+        assert eventually(replaced, PATIENCE), workers(process)
         others = {w.pid for w in workers(process)} - {victim.pid}
         assert {w.pid for w in before[1:]} <= others, "the others stay"
-        assert eventually(lambda: all_serve(process), 5)
-
-
-def all_serve(process: Running) -> bool:
-    """Twenty new clients in a row are answered."""
-    try:
         for _ in range(20):
-            process.assert_serves(3)
-    except (NoAnswer, OSError):
-        return False
-    return True
+            process.assert_serves()
 
 
 @rule("parent-killed", steps=range(7, 8))
@@ -348,10 +258,10 @@ def test_parent_killed(server: Server) -> None:
         process.assert_serves()
         orphans = workers(process)
         process.signal(signal.SIGKILL)
-        process.process.wait()
+        process.wait()
         try:
             assert eventually(
-                lambda: not any(alive(each) for each in orphans), 5
+                lambda: not any(alive(each) for each in orphans), PATIENCE
             ), f"still there: {orphans}"
         finally:
             for each in orphans:

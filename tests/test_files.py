@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Shared
-from tests.marks import rule, slow
+from tests.marks import by_rule, rule, slow
 from tests.process import (
+    PATIENCE,
     Running,
     eventually,
     running,
@@ -111,39 +112,27 @@ def write(path: Path, data: bytes, changed: float = CHANGED) -> None:
     os.utime(path, (changed, changed))
 
 
-def with_files(server: Server, engine: str, tree: Path) -> Server:
+@pytest.fixture
+def files(server: Server, engine: str, tree: Path) -> Server:
     """The server on this engine, with the files."""
     options = ("--engine", engine, "--directory", str(tree))
     return dataclasses.replace(server, options=options)
 
 
 @pytest.fixture
-def files(server: Server, engine: str, tree: Path) -> Server:
-    return with_files(server, engine, tree)
-
-
-@pytest.fixture
 def shared(files: Server, one_server: Shared) -> Iterator[Running]:
     """As in conftest.py, with the files."""
     # Dates of the web are in GMT, whatever the machine's time zone is.
-    zone = os.environ.get("TZ")
-    os.environ["TZ"] = "XYZ-5:30"
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "XYZ-5:30")
         process = one_server.get(files)
-    finally:
-        os.environ.pop("TZ")
-        if zone is not None:
-            os.environ["TZ"] = zone
     before = [each.pid for each in process.processes()]
     yield process
-    status, stderr = process.process.poll(), process.complaints()
     after = [each.pid for each in process.processes()]
-    if (status, stderr, after) != (None, "", before):
+    found = (process.status(), process.complaints, after)
+    if found != (None, "", before):
         one_server.server = None
-        raise AssertionError(
-            f"(exit status, stderr): {(status, stderr)}; "
-            f"processes before and after: {before}, {after}"
-        )
+        raise AssertionError(f"(exit status, stderr, pids): {found}")
 
 
 def request(target: str, *fields: str, method: str = "GET") -> bytes:
@@ -201,8 +190,7 @@ def own(tree: Path) -> Iterator[Callable[[str, bytes], Path]]:
         ("a.xml", "(application|text)/xml; charset=utf-8"),
         ("a.png", "image/png"),
         ("a.ico", r"image/(x-icon|vnd\.microsoft\.icon)"),
-        ("a.woff2", "font/woff2"),
-        ("a.gz", "application/gzip"),
+        ("a.woff2", "font/woff2"), ("a.gz", "application/gzip"),
         ("unknown.qqq", "application/octet-stream"),
         ("unknown", "application/octet-stream"),
         (".html", "(application/octet-stream|text/html; charset=utf-8)"),
@@ -283,29 +271,22 @@ def test_no_date_in_the_future(
 @pytest.mark.parametrize(
     ("target", "name"),
     [
+        *[(each, "page.html") for each in (
+            "/%70age.html", "/page.html?", "/page.html?a=1&b=%20",
+            "/page.html?/../../secret.txt", "/page.html?%zz%",
+            "http://test/page.html", "http://test:80/page.html?q",
+            "HTTP://other/%70age.html",
+        )],
+        *[(each, "index.html") for each in (
+            "/", "/?q", "http://test/", "http://test", "http://test?q",
+        )],
         ("/with%20space.txt", "with space.txt"),
         ("/caf%C3%A9.txt", "caf\u00e9.txt"),
-        ("/caf%c3%a9.txt", "caf\u00e9.txt"),
-        ("/100%25.txt", "100%.txt"),
-        ("/a+b.txt", "a+b.txt"),
-        ("/a%2Bb.txt", "a+b.txt"),
-        ("/%2541.txt", "%41.txt"),
-        ("/what%3F.txt", "what?.txt"),
-        ("/%70age.html", "page.html"),
-        ("/page.html?", "page.html"),
-        ("/page.html?a=1&b=%20", "page.html"),
-        ("/page.html?/../../secret.txt", "page.html"),
-        ("/page.html?%zz%", "page.html"),
-        ("http://test/page.html", "page.html"),
-        ("http://test:80/page.html?q", "page.html"),
-        ("HTTP://other/%70age.html", "page.html"),
-        ("/", "index.html"),
-        ("/?q", "index.html"),
-        ("http://test/", "index.html"),
-        ("http://test", "index.html"),
-        ("http://test?q", "index.html"),
+        ("/caf%c3%a9.txt", "caf\u00e9.txt"), ("/100%25.txt", "100%.txt"),
+        ("/a+b.txt", "a+b.txt"), ("/a%2Bb.txt", "a+b.txt"),
+        ("/%2541.txt", "%41.txt"), ("/what%3F.txt", "what?.txt"),
     ],
-)
+)  # fmt: skip
 def test_names(shared: Running, target: str, name: str) -> None:
     answer = ask(shared, target)
     assert (answer.status, answer.body) == (200, f"this is {name}\n".encode())
@@ -331,7 +312,7 @@ def test_missing_files(shared: Running, target: str) -> None:
 
 @rule("file-no-work", STEP)
 def test_files_do_not_wait(files: Server) -> None:
-    work = ("--delay", "5", "--compute", "1000000000")
+    work = ("--delay", "60", "--compute", "1000000000")
     with running(files, *work) as process:
         begin = time.monotonic()
         for target, status in (
@@ -339,8 +320,7 @@ def test_files_do_not_wait(files: Server) -> None:
             ("/sub", 301), ("/out.txt", 404),
         ):
             assert ask(process, target).status == status
-        took = time.monotonic() - begin
-        assert took < 4, f"{took:.1f} s: files do not wait"
+        assert time.monotonic() - begin < 60, "files do not wait"
 
 
 # Connections.
@@ -350,8 +330,7 @@ CONVERSATION = [
     (request("/page.html"), 200, PAGE),
     (request("/size-65537.bin"), 200, bytes_of(65537, 65537)),
     (request("/size-65537.bin", method="HEAD"), 200, b""),
-    (request("/missing"), 404, None),
-    (request("/size-0.bin"), 200, b""),
+    (request("/missing"), 404, None), (request("/size-0.bin"), 200, b""),
     (request("/sub"), 301, None),
     (request("/size-4097.bin", "Range: bytes=-1"), 206,
      bytes_of(4097, 4097)[-1:]),
@@ -440,6 +419,7 @@ def talk(process: Running, seed: int) -> int:
     return checked
 
 
+@pytest.mark.thorough
 @rule("file-keep", STEP)
 def test_files_never_mix(files: Server) -> None:
     with running(files) as process:
@@ -456,7 +436,7 @@ def begin_large(client: Client, name: str, *fields: str) -> tuple[int, bytes]:
     """Ask for a large file: its size, what came of its body."""
     client.send(request(f"/{name}", *fields))
     while b"\r\n\r\n" not in client.received:
-        assert client.receive(10), "no head"
+        assert client.receive(PATIENCE), "no head"
     head, _, body = client.received.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 "), head
     found = re.search(rb"\r\nContent-Length: (\d+)", head)
@@ -490,6 +470,7 @@ def test_large_file(shared: Running) -> None:
         assert client.ask(request("/page.html")).body == PAGE
 
 
+@pytest.mark.thorough
 @rule("file-large", STEP)
 def test_large_file_read_slowly(shared: Running) -> None:
     expected = bytes_of("large", LARGE)
@@ -510,7 +491,7 @@ def test_two_large_files_in_a_row(shared: Running) -> None:
     with shared.client(data) as client:
         for _ in range(2):
             while b"\r\n\r\n" not in client.received:
-                assert client.receive(10)
+                assert client.receive(PATIENCE)
             _, _, body = client.received.partition(b"\r\n\r\n")
             body = bytes(body[:LARGE]) + rest_of(client, LARGE - len(body))
             assert body == expected
@@ -557,27 +538,21 @@ def test_stop_lets_a_file_finish(files: Server) -> None:
         body += rest_of(client, size - len(body))
         assert len(body) == LARGE
         client.received = b""
-        assert client.rest(5) == b""
-        assert (process.wait(5), process.complaints()) == (0, "")
+        assert client.rest() == b""
+        process.assert_ends()
 
 
-def leave_by_reset(client: Client) -> None:
-    client.reset()
-
-
-def leave_by_close(client: Client) -> None:
-    client.close()
-
-
-def leave_half_and_reset(client: Client) -> None:
-    client.half_close()
-    time.sleep(0.02)
-    client.reset()
-
-
-def leave_with_more_asked(client: Client) -> None:
-    client.send(request("/page.html") * 3)
-    client.reset()
+def leave(client: Client, how: str) -> None:
+    """Vanish in the middle of an answer."""
+    if how == "half":
+        client.half_close()
+        time.sleep(0.02)
+    elif how == "more":
+        client.send(request("/page.html") * 3)
+    if how == "close":
+        client.close()
+    else:
+        client.reset()
 
 
 def open_large(process: Running) -> None:
@@ -590,20 +565,14 @@ def open_large(process: Running) -> None:
 
 
 @rule("file-left", STEP)
-@pytest.mark.parametrize(
-    "leave",
-    [leave_by_reset, leave_by_close, leave_half_and_reset,
-     leave_with_more_asked],
-)  # fmt: skip
-def test_leaving_in_the_middle(
-    files: Server, leave: Callable[[Client], None]
-) -> None:
+@pytest.mark.parametrize("how", ["reset", "close", "half", "more"])
+def test_leaving_in_the_middle(files: Server, how: str) -> None:
     with running(files) as process:
         open_large(process)
         for _ in range(20):  # the kernel keeps a thread or two for us
             client = process.client()
             begin_large(client, "large.bin")
-            leave(client)
+            leave(client, how)
         before = process.warm_up()
         steady = process.client()
         for wanted in (0, 1, 100_000, 5_000_000):
@@ -612,12 +581,13 @@ def test_leaving_in_the_middle(
                 begin_large(client, "large.bin")
                 rest_of(client, wanted)
             for client in crowd:
-                leave(client)
+                leave(client, how)
             assert steady.ask(request("/page.html")).body == PAGE
         steady.close()
         process.assert_at_rest(before)
 
 
+@pytest.mark.thorough
 @rule("file-left", STEP)
 def test_half_closed_readers_take_no_threads(files: Server) -> None:
     # The kernel takes a half-closed connection for ready at any time;
@@ -632,9 +602,8 @@ def test_half_closed_readers_take_no_threads(files: Server) -> None:
         ]
         for client in clients:
             client.half_close()
-        time.sleep(0.5)
-        spent = process.cpu()
         assert ask(process, "/page.html").body == PAGE
+        spent = process.cpu()
         time.sleep(1)
         assert process.threads() <= before + 4
         spent = process.cpu() - spent
@@ -643,31 +612,32 @@ def test_half_closed_readers_take_no_threads(files: Server) -> None:
         for client in clients:
             client.reset()
         while b"\r\n\r\n" not in last.received:
-            assert last.receive(10)
+            assert last.receive(PATIENCE)
         _, _, body = last.received.partition(b"\r\n\r\n")
         assert body + rest_of(last, LARGE) == bytes_of("large", LARGE)
         last.close()
 
 
 @slow
+@pytest.mark.thorough
 @rule("file-left", STEP)
 def test_who_never_reads_a_file_is_dropped(files: Server) -> None:
     with running(files) as process:
         open_large(process)
         before = process.warm_up()
+        begin = time.monotonic()
         clients = [
             Client(process.port, request("/large.bin"), receive_buffer=4096)
             for _ in range(4)
         ]
-        begin = time.monotonic()
 
         def gone() -> bool:
             return process.descriptors() <= before[0]
 
-        assert eventually(lambda: not gone(), 5)
-        assert eventually(gone, 20, every=0.1), "never dropped"
+        assert eventually(lambda: not gone(), PATIENCE)
+        assert eventually(gone, PATIENCE, every=0.1), "never dropped"
         took = time.monotonic() - begin
-        assert took > 8, f"dropped after {took:.1f} s already"
+        assert took > 9.5, f"dropped after {took:.1f} s already"
         for client in clients:
             client.close()
         process.assert_at_rest(before)
@@ -772,6 +742,7 @@ def test_file_is_shortened_under_way(
         assert answer.body == data[:left]
 
 
+@pytest.mark.thorough
 @rule("file-under-way", STEP)
 def test_files_that_change_all_the_time(
     files: Server, own: Callable[[str, bytes], Path]
@@ -819,7 +790,7 @@ def test_files_that_change_all_the_time(
                     path.unlink()
                     path.write_bytes(b"x" * 2_000_000)
                 time.sleep(draw.choice([0, 0.001, 0.005]))
-            assert sum(each.result(30) for each in done) > 20
+            assert sum(each.result(PATIENCE) for each in done) > 20
         assert ask(process, "/page.html").status == 200
         assert [each.pid for each in process.processes()] == pids
 
@@ -843,12 +814,9 @@ def test_index(shared: Running) -> None:
 @pytest.mark.parametrize(
     ("target", "place"),
     [
-        ("/sub", "/sub/"),
-        ("/sub?a=1&b=/%20", "/sub/?a=1&b=/%20"),
-        ("/with%20space", "/with%20space/"),
-        ("/empty", "/empty/"),
-        ("/inside", "/inside/"),
-        ("/itself/sub", "/itself/sub/"),
+        ("/sub", "/sub/"), ("/sub?a=1&b=/%20", "/sub/?a=1&b=/%20"),
+        ("/with%20space", "/with%20space/"), ("/empty", "/empty/"),
+        ("/inside", "/inside/"), ("/itself/sub", "/itself/sub/"),
         ("http://test/sub?q", "/sub/?q"),
     ],
 )
@@ -896,79 +864,29 @@ def test_no_field_in_a_place(shared: Running, tree: Path) -> None:
 # No way out.
 
 
-WAYS_OUT = [
-    "/../secret.txt",
-    "/../site-secret/secret.txt",
-    "/../../../../../../../../etc/passwd",
-    "/sub/../../secret.txt",
-    "/sub/..",
-    "/..",
-    "/../",
-    "/%2e%2e/secret.txt",
-    "/%2E%2e/secret.txt",
-    "/%2E%2e%2fsecret.txt",
-    "/%2e%2e%2F%2e%2e%2Fetc%2Fpasswd",
-    "/.%2e/secret.txt",
-    "/%2e./secret.txt",
-    "/..%2fsecret.txt",
-    "/..%5csecret.txt",
-    "/..\\secret.txt",
-    "/sub%2f..%2f..%2fsecret.txt",
-    "/%252e%252e/secret.txt",
-    "/%252e%252e%252fsecret.txt",
-    "/%c0%ae%c0%ae/secret.txt",
-    "/%uff0e%uff0e/secret.txt",
-    "//etc/passwd",
-    "///etc/passwd",
-    "/%2fetc/passwd",
-    "/%2Fetc%2Fpasswd",
-    "//secret.txt",
-    "/sub%2fpage.html",
-    "/sub%2Findex.html",
-    "/page.html%00",
-    "/page.html%00.txt",
-    "/%00",
-    "/%00/../secret.txt",
-    "/sub\\page.html",
-    "/sub%5cpage.html",
-    "/%",
-    "/%2",
-    "/%zz",
-    "/page.html%",
-    "/page.html%2",
-    "/%-1.txt",
-    "/% 1".replace(" ", "+"),
-    "/out.txt",
-    "/out-absolute.txt",
-    "/twice.txt",
-    "/itself/out.txt",
-    "/out",
-    "/out/",
-    "/out/secret.txt",
-    "/out/index.html",
-    "/out/site/page.html/../../secret.txt",
-    "/out-beside",
-    "/out-beside/",
-    "/out-beside/secret.txt",
-    "/out-absolute",
-    "/out-absolute/",
-    "/out-absolute/passwd",
-    "http://test/../secret.txt",
-    "http://test/%2e%2e/secret.txt",
-    "file:///etc/passwd",
-    "ftp://test/page.html",
-    "/.../secret.txt",
-    "/..;/secret.txt",
-    "/~root",
-    "secret.txt",
-    "../secret.txt",
-    "*",
-    "?",
-]
+WAYS_OUT = r"""
+/../secret.txt /../site-secret/secret.txt
+/../../../../../../../../etc/passwd /sub/../../secret.txt /sub/.. /.. /../
+/%2e%2e/secret.txt /%2E%2e/secret.txt /%2E%2e%2fsecret.txt
+/%2e%2e%2F%2e%2e%2Fetc%2Fpasswd /.%2e/secret.txt /%2e./secret.txt
+/..%2fsecret.txt /..%5csecret.txt /..\secret.txt
+/sub%2f..%2f..%2fsecret.txt /%252e%252e/secret.txt
+/%252e%252e%252fsecret.txt /%c0%ae%c0%ae/secret.txt
+/%uff0e%uff0e/secret.txt //etc/passwd ///etc/passwd /%2fetc/passwd
+/%2Fetc%2Fpasswd //secret.txt /sub%2fpage.html /sub%2Findex.html
+/page.html%00 /page.html%00.txt /%00 /%00/../secret.txt /sub\page.html
+/sub%5cpage.html /% /%2 /%zz /page.html% /page.html%2 /%-1.txt /%+1
+/out.txt /out-absolute.txt /twice.txt /itself/out.txt /out /out/
+/out/secret.txt /out/index.html /out/site/page.html/../../secret.txt
+/out-beside /out-beside/ /out-beside/secret.txt /out-absolute
+/out-absolute/ /out-absolute/passwd http://test/../secret.txt
+http://test/%2e%2e/secret.txt file:///etc/passwd ftp://test/page.html
+/.../secret.txt /..;/secret.txt /~root secret.txt ../secret.txt * ?
+"""
 
 
 @rule("no-way-out", STEP)
-@pytest.mark.parametrize("target", WAYS_OUT)
+@pytest.mark.parametrize("target", WAYS_OUT.split())
 def test_no_way_out(shared: Running, target: str) -> None:
     answer = ask(shared, target)
     assert answer.status in (400, 404), answer
@@ -979,17 +897,15 @@ def test_no_way_out(shared: Running, target: str) -> None:
 
 
 @rule("no-way-out", STEP)
-@pytest.mark.parametrize(
-    "target",
-    ["/inside.txt", "/sub/inside.txt", "/inside-absolute.txt",
-     "/itself/inside.txt", "/itself/itself/a.txt"],
-)  # fmt: skip
-def test_links_inside(shared: Running, target: str) -> None:
-    answer = ask(shared, target)
-    assert (answer.status, answer.body) == (200, b"this is a.txt\n")
+def test_links_inside(shared: Running) -> None:
+    for target in ("/inside.txt", "/sub/inside.txt", "/inside-absolute.txt",
+                   "/itself/inside.txt", "/itself/itself/a.txt"):
+        answer = ask(shared, target)
+        assert (answer.status, answer.body) == (200, b"this is a.txt\n")
     assert ask(shared, "/inside/file.txt").body == b"real\n"
 
 
+@pytest.mark.thorough
 @rule("no-way-out", STEP)
 def test_a_link_that_turns_round(
     shared: Running, tree: Path, own: Callable[[str, bytes], Path]
@@ -1033,11 +949,8 @@ def test_only_regular_files(shared: Running, tree: Path) -> None:
     with shared.client() as other:
         for name in ("fifo", "device", "socket", "fifo/", "fifo/x"):
             for _ in range(3):
-                begin = time.monotonic()
-                answer = ask(shared, f"/{name}")
-                assert answer.status == 404
+                assert ask(shared, f"/{name}").status == 404
                 other.ask(request("/page.html"))
-                assert time.monotonic() - begin < 3
 
 
 @rule("only-files", STEP)
@@ -1053,119 +966,80 @@ def test_unreadable_file(
 # Conditions.
 
 
-def validators(process: Running, target: str) -> str:
-    """The file's tag."""
+def tag_of(process: Running, target: str) -> str:
     return ask(process, target, method="HEAD").get("ETag")
 
 
-def assert_not_modified(answer: Answer, tag: str) -> None:
-    """A 304 with all that RFC 9110, section 15.4.5 wants."""
-    assert (answer.status, answer.body) == (304, b"")
-    assert answer.get("ETag") == tag
-    assert answer.get("Last-Modified") == SINCE
-    assert answer.get("Date")
-    assert answer.get("Content-Length") in ("", str(len(PAGE)))
+OLDER = datetime.fromtimestamp(CHANGED, UTC)
+# Rule, fields, the status; TAG stands for the file's tag.
+CONDITIONS: list[tuple[str, list[str], int]] = [
+    ("if-none-match", ["If-None-Match: TAG"], 304),
+    ("if-none-match", ["if-none-match:TAG"], 304),
+    ("if-none-match", ["If-None-Match: W/TAG"], 304),
+    ("if-none-match", ['If-None-Match: "x", TAG'], 304),
+    ("if-none-match", ['If-None-Match: "x,y" , W/"z",W/TAG,"u"'], 304),
+    ("if-none-match", ['If-None-Match: "x"', "If-None-Match: TAG"], 304),
+    ("if-none-match", ["If-None-Match: TAG", 'If-None-Match: "x"'], 304),
+    ("if-none-match", ["If-None-Match: *"], 304),
+    *[("if-none-match", [f"If-None-Match: {each}"], 200)
+      for each in ('"x"', '"x", "y"', "", "x", '"*"')],
+    ("if-none-match", ["X-If-None-Match: TAG"], 200),
+    *[("if-modified-since", [f"If-Modified-Since: {each}"], 304) for each in (
+        SINCE, AFTER, "Fri, 31 Dec 2100 23:59:59 GMT",
+        # The two older ways to write a date (RFC 9110, section 5.6.7).
+        OLDER.strftime("%A, %d-%b-%y %H:%M:%S GMT"),
+        OLDER.strftime("%a %b %e %H:%M:%S %Y"),
+    )],
+    *[("if-modified-since", [f"If-Modified-Since: {each}"], 200) for each in (
+        BEFORE, "Thu, 01 Jan 1970 00:00:00 GMT", "Thu Jan  1 00:00:00 1970",
+        *NONSENSE_DATES,
+    )],
+    *[("if-match", [f"If-Match: {each}"], 200)
+      for each in ("TAG", '"x", TAG', "*")],
+    *[("if-match", [f"If-Match: {each}"], 412)
+      for each in ('"x"', '"x", "y"', "W/TAG")],
+    *[("if-match", [f"If-Unmodified-Since: {each}"], 200)
+      for each in (SINCE, AFTER, *NONSENSE_DATES)],
+    ("if-match", [f"If-Unmodified-Since: {BEFORE}"], 412),
+    # A tag says more than a date.
+    ("if-order", ['If-None-Match: "x"', f"If-Modified-Since: {AFTER}"], 200),
+    ("if-order", ["If-None-Match: TAG", f"If-Modified-Since: {BEFORE}"], 304),
+    ("if-order", [f"If-Modified-Since: {AFTER}", 'If-None-Match: "x"'], 200),
+    ("if-order", ["If-Match: TAG", f"If-Unmodified-Since: {BEFORE}"], 200),
+    ("if-order", ['If-Match: "x"', f"If-Unmodified-Since: {AFTER}"], 412),
+    # What protects from harm comes before what saves time.
+    ("if-order", ['If-Match: "x"', "If-None-Match: TAG"], 412),
+    ("if-order", ["If-Match: TAG", "If-None-Match: TAG"], 304),
+    ("if-order", ["If-Match: TAG", 'If-None-Match: "x"'], 200),
+    ("if-order",
+     [f"If-Unmodified-Since: {BEFORE}", "If-None-Match: TAG"], 412),
+    ("if-order",
+     [f"If-Unmodified-Since: {AFTER}", f"If-Modified-Since: {AFTER}"], 304),
+]  # fmt: skip
 
 
-def check(
-    process: Running, cases: list[tuple[list[str], int]], method: str
-) -> None:
-    """The status for each set of fields; TAG stands for the tag."""
-    target = "/page.html"
-    tag = validators(process, target)
-    for fields, status in cases:
+@by_rule(CONDITIONS, STEP)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_conditions(shared: Running, name: str, method: str) -> None:
+    tag = tag_of(shared, "/page.html")
+    for fields, status in (row[1:] for row in CONDITIONS if row[0] == name):
         filled = [field.replace("TAG", tag) for field in fields]
-        answer = ask(process, target, *filled, method=method)
+        answer = ask(shared, "/page.html", *filled, method=method)
         assert answer.status == status, (filled, answer)
-        if status == 304:
-            assert_not_modified(answer, tag)
+        if status == 304:  # with all that RFC 9110, section 15.4.5 wants
+            assert (answer.body, answer.get("ETag")) == (b"", tag)
+            assert answer.get("Last-Modified") == SINCE
+            assert answer.get("Date")
+            assert answer.get("Content-Length") in ("", str(len(PAGE)))
         elif status == 200:
             body = PAGE if method == "GET" else b""
             assert (answer.body, answer.get("ETag")) == (body, tag)
             assert answer.get("Content-Length") == str(len(PAGE))
 
 
-METHODS = pytest.mark.parametrize("method", ["GET", "HEAD"])
-
-
-@rule("if-none-match", STEP)
-@METHODS
-def test_if_none_match(shared: Running, method: str) -> None:
-    check(shared, [
-        (["If-None-Match: TAG"], 304),
-        (["if-none-match:TAG"], 304),
-        (["If-None-Match: W/TAG"], 304),
-        (['If-None-Match: "x", TAG'], 304),
-        (['If-None-Match: "x,y" , W/"z",W/TAG,"u"'], 304),
-        (['If-None-Match: "x"', "If-None-Match: TAG"], 304),
-        (["If-None-Match: TAG", 'If-None-Match: "x"'], 304),
-        (["If-None-Match: *"], 304),
-        (['If-None-Match: "x"'], 200),
-        (['If-None-Match: "x", "y"'], 200),
-        (["If-None-Match: "], 200),
-        (["If-None-Match: x"], 200),
-        (['If-None-Match: "*"'], 200),
-        (["X-If-None-Match: TAG"], 200),
-    ], method)  # fmt: skip
-
-
-@rule("if-modified-since", STEP)
-@METHODS
-def test_if_modified_since(shared: Running, method: str) -> None:
-    older = datetime.fromtimestamp(CHANGED, UTC)
-    check(shared, [
-        ([f"If-Modified-Since: {SINCE}"], 304),
-        ([f"If-Modified-Since: {AFTER}"], 304),
-        (["If-Modified-Since: Fri, 31 Dec 2100 23:59:59 GMT"], 304),
-        ([f"If-Modified-Since: {BEFORE}"], 200),
-        (["If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT"], 200),
-        # The two older ways to write a date (RFC 9110, section 5.6.7).
-        ([older.strftime("If-Modified-Since: %A, %d-%b-%y %H:%M:%S GMT")],
-         304),
-        ([older.strftime("If-Modified-Since: %a %b %e %H:%M:%S %Y")], 304),
-        (["If-Modified-Since: Thu Jan  1 00:00:00 1970"], 200),
-        *[([f"If-Modified-Since: {each}"], 200) for each in NONSENSE_DATES],
-    ], method)  # fmt: skip
-
-
-@rule("if-match", STEP)
-@METHODS
-def test_if_match(shared: Running, method: str) -> None:
-    check(shared, [
-        (["If-Match: TAG"], 200),
-        (['If-Match: "x", TAG'], 200),
-        (["If-Match: *"], 200),
-        (['If-Match: "x"'], 412),
-        (['If-Match: "x", "y"'], 412),
-        (["If-Match: W/TAG"], 412),
-        ([f"If-Unmodified-Since: {SINCE}"], 200),
-        ([f"If-Unmodified-Since: {AFTER}"], 200),
-        ([f"If-Unmodified-Since: {BEFORE}"], 412),
-        *[([f"If-Unmodified-Since: {each}"], 200)
-          for each in NONSENSE_DATES],
-    ], method)  # fmt: skip
-
-
 @rule("if-order", STEP)
-@METHODS
-def test_order_of_conditions(shared: Running, method: str) -> None:
-    check(shared, [
-        # A tag says more than a date.
-        (['If-None-Match: "x"', f"If-Modified-Since: {AFTER}"], 200),
-        (["If-None-Match: TAG", f"If-Modified-Since: {BEFORE}"], 304),
-        ([f"If-Modified-Since: {AFTER}", 'If-None-Match: "x"'], 200),
-        (["If-Match: TAG", f"If-Unmodified-Since: {BEFORE}"], 200),
-        (['If-Match: "x"', f"If-Unmodified-Since: {AFTER}"], 412),
-        # What protects from harm comes before what saves time.
-        (['If-Match: "x"', "If-None-Match: TAG"], 412),
-        (["If-Match: TAG", "If-None-Match: TAG"], 304),
-        (["If-Match: TAG", 'If-None-Match: "x"'], 200),
-        ([f"If-Unmodified-Since: {BEFORE}", "If-None-Match: TAG"], 412),
-        ([f"If-Unmodified-Since: {AFTER}", f"If-Modified-Since: {AFTER}"],
-         304),
-    ], method)  # fmt: skip
-    # Conditions come before the range, and need a file to judge.
-    tag = validators(shared, "/page.html")
+def test_conditions_before_ranges(shared: Running) -> None:
+    tag = tag_of(shared, "/page.html")
     part = "Range: bytes=0-0"
     for field, status in (
         (f"If-None-Match: {tag}", 304),
@@ -1174,6 +1048,7 @@ def test_order_of_conditions(shared: Running, method: str) -> None:
         (f"If-Unmodified-Since: {BEFORE}", 412),
     ):
         assert ask(shared, "/page.html", field, part).status == status
+    # And they need a file to judge.
     assert ask(shared, "/missing", "If-None-Match: *").status == 404
     assert ask(shared, "/missing", "If-Match: *").status in (404, 412)
 
@@ -1183,6 +1058,21 @@ def test_order_of_conditions(shared: Running, method: str) -> None:
 
 FULL = bytes_of(4097, 4097)
 FILE = "/size-4097.bin"
+PARTS = [  # what is wanted, the first and the last byte that come
+    ("0-0", 0, 0), ("0-499", 0, 499), ("500-999", 500, 999),
+    ("500-", 500, 4096), ("4096-", 4096, 4096), ("4096-4096", 4096, 4096),
+    ("-5", 4092, 4096), ("-1", 4096, 4096), ("0-", 0, 4096),
+    ("0-4096", 0, 4096), ("0-4097", 0, 4096), ("-4097", 0, 4096),
+    ("-9999", 0, 4096), ("4000-99999", 4000, 4096),
+    ("0-" + "9" * 40, 0, 4096), ("007-008", 7, 8),
+]
+BEYOND = ["4097-", "4097-4097", "99999-100000", "-0", "9" * 40 + "-"]
+IGNORED = [
+    "bytes=0-0,2-3", "bytes=0-0, -1", "lines=0-1", "bytes=", "bytes",
+    "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=0-x", "bytes=--1", "bytes=1",
+    "bytes 0-1", "", "bytes=0x0-0x1", "bytes=+1-2", "bytes=1_0-2_0",
+    "bytes=\u00b2-", "0-1", "bytes=0-1;x", ",",
+]
 
 
 def assert_part(answer: Answer, first: int, last: int) -> None:
@@ -1197,29 +1087,10 @@ def assert_part(answer: Answer, first: int, last: int) -> None:
 
 
 @rule("range", STEP)
-@pytest.mark.parametrize(
-    ("wanted", "first", "last"),
-    [
-        ("bytes=0-0", 0, 0),
-        ("bytes=0-499", 0, 499),
-        ("bytes=500-999", 500, 999),
-        ("bytes=500-", 500, 4096),
-        ("bytes=4096-", 4096, 4096),
-        ("bytes=4096-4096", 4096, 4096),
-        ("bytes=-5", 4092, 4096),
-        ("bytes=-1", 4096, 4096),
-        ("bytes=0-", 0, 4096),
-        ("bytes=0-4096", 0, 4096),
-        ("bytes=0-4097", 0, 4096),
-        ("bytes=-4097", 0, 4096),
-        ("bytes=-9999", 0, 4096),
-        ("bytes=4000-99999", 4000, 4096),
-        ("bytes=0-" + "9" * 40, 0, 4096),
-        ("bytes=007-008", 7, 8),
-    ],
-)
-def test_range(shared: Running, wanted: str, first: int, last: int) -> None:
-    assert_part(ask(shared, FILE, f"Range: {wanted}"), first, last)
+def test_range(shared: Running) -> None:
+    for wanted, first, last in PARTS:
+        answer = ask(shared, FILE, f"Range: bytes={wanted}")
+        assert_part(answer, first, last)
 
 
 @rule("range", STEP)
@@ -1241,43 +1112,27 @@ def test_ranges_make_the_file(shared: Running) -> None:
 
 
 @rule("range-beyond", STEP)
-@pytest.mark.parametrize(
-    "wanted",
-    ["bytes=4097-", "bytes=4097-4097", "bytes=99999-100000", "bytes=-0",
-     "bytes=" + "9" * 40 + "-"],
-)  # fmt: skip
-def test_range_beyond(shared: Running, wanted: str) -> None:
-    answer = ask(shared, FILE, f"Range: {wanted}")
-    assert answer.status == 416
-    assert answer.get("Content-Range") == "bytes */4097"
-    assert len(answer.body) < 1000
-
-
-@rule("range-beyond", STEP)
-def test_range_of_nothing(shared: Running) -> None:
-    empty = "/size-0.bin"
-    for wanted in ("bytes=0-", "bytes=0-0", "bytes=1-", "bytes=-0"):
-        answer = ask(shared, empty, f"Range: {wanted}")
-        assert answer.status == 416, wanted
-        assert answer.get("Content-Range") == "bytes */0"
+def test_range_beyond(shared: Running) -> None:
+    for target, size, ranges in (
+        (FILE, 4097, BEYOND),
+        ("/size-0.bin", 0, ["0-", "0-0", "1-", "-0"]),
+    ):
+        for wanted in ranges:
+            answer = ask(shared, target, f"Range: bytes={wanted}")
+            assert answer.status == 416, wanted
+            assert answer.get("Content-Range") == f"bytes */{size}"
+            assert len(answer.body) < 1000
     # The last five bytes of none: it can be had, but not be said.
-    assert ask(shared, empty, "Range: bytes=-5").status in (200, 416)
+    answer = ask(shared, "/size-0.bin", "Range: bytes=-5")
+    assert answer.status in (200, 416)
 
 
 @rule("range-ignored", STEP)
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        "bytes=0-0,2-3", "bytes=0-0, -1", "lines=0-1", "bytes=", "bytes",
-        "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=0-x", "bytes=--1",
-        "bytes=1", "bytes 0-1", "", "bytes=0x0-0x1", "bytes=+1-2",
-        "bytes=1_0-2_0", "bytes=\u00b2-", "0-1", "bytes=0-1;x", ",",
-    ],
-)  # fmt: skip
-def test_range_ignored(shared: Running, wanted: str) -> None:
-    answer = ask(shared, FILE, f"Range: {wanted}")
-    assert (answer.status, answer.body) == (200, FULL)
-    assert not answer.get("Content-Range")
+def test_range_ignored(shared: Running) -> None:
+    for wanted in IGNORED:
+        answer = ask(shared, FILE, f"Range: {wanted}")
+        assert (answer.status, answer.body) == (200, FULL), wanted
+        assert not answer.get("Content-Range")
 
 
 @rule("range-ignored", STEP)
@@ -1297,7 +1152,7 @@ def test_range_elsewhere(shared: Running) -> None:
 
 @rule("if-range", STEP)
 def test_if_range(shared: Running) -> None:
-    tag = validators(shared, FILE)
+    tag = tag_of(shared, FILE)
     part = "Range: bytes=1-3"
     for fields in ([part, f"If-Range: {tag}"], [f"If-Range: {SINCE}", part]):
         assert_part(ask(shared, FILE, *fields), 1, 3)
@@ -1376,7 +1231,7 @@ def test_no_descriptors_for_files(files: Server) -> None:
             client.close()
         for size in (1, 4096, 65536):
             wanted = functools.partial(serves, process, size)
-            assert eventually(wanted, 5), "files are answered again"
+            assert eventually(wanted, PATIENCE), "files are answered again"
 
 
 def serves(process: Running, size: int) -> bool:
@@ -1401,6 +1256,7 @@ def test_directory_must_be_one(
         assert name.strip("/") in done.stderr
 
 
+@pytest.mark.thorough
 @rule("directory", STEP)
 def test_directory_by_other_names(
     server: Server, engine: str, tree: Path

@@ -1,41 +1,23 @@
-"""The HTTP section of every file: bytes in, a request or an error out."""
+"""The HTTP section of the servers: bytes in, a request or an error out."""
 
-import importlib.util
-import sys
+import random
 from types import ModuleType
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.test_faults import GOOD, PIECES
+from tests.process import load
+from tests.test_faults import GOOD, PIECES, damaged
 from tests.test_refusing import WRONG, long_head, long_line, many_fields
 from tools.common.raw_client import GET, GET_CLOSE, read_answer
-from tools.servers import SERVERS
+from tools.servers import ROOT
 
 
-def load(name: str) -> ModuleType:
-    """Import a server's file, which nothing but these tests does."""
-    (each,) = [s for s in SERVERS if s.name == name]
-    module_name = "server_" + name.replace("-", "_")
-    spec = importlib.util.spec_from_file_location(module_name, each.path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    sys.path.insert(0, str(each.path.parent))  # 07 has its own modules
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(each.path.parent))
-    return module
-
-
-NAMES = [each.name for each in SERVERS if each.step > 1]
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def http(request: pytest.FixtureRequest) -> ModuleType:
-    return load(request.param)
+@pytest.fixture(scope="module")
+def http() -> ModuleType:
+    """Step 02, imported; test_same_bytes.py says that it is all of them."""
+    return load(ROOT / "02_sockets" / "server.py")
 
 
 # Hypothesis finds the same examples every time: stable, and a failure
@@ -102,22 +84,34 @@ def test_pieces_of_the_wrong(http: ModuleType, number: int) -> None:
     assert outcome(http, single) == whole
 
 
-@checked
-@given(data=st.binary(max_size=400) | streams)
-def test_nothing_else_is_raised(http: ModuleType, data: bytes) -> None:
+def check_parse(http: ModuleType, data: bytes) -> bool:
+    """A request or a refusal, and nothing else; was it a refusal?"""
     try:
         request = http.parse(data)
     except http.BadRequest as error:
         assert error.status in (400, 414, 431, 505)
         answer = read_answer(http.refuse(error))
         assert answer and answer.closes and answer.status == error.status
-        return
+        return True
     if request is not None:
         assert 0 < request.size <= len(data)
         assert request.minor in range(10)
         assert request.status in (200, 404, 405, 501)
         assert http.parse(data[:request.size]) == request
         assert http.parse(bytearray(data)) == request
+    return False
+
+
+@checked
+@given(data=st.binary(max_size=400) | streams)
+def test_nothing_else_is_raised(http: ModuleType, data: bytes) -> None:
+    check_parse(http, data)
+
+
+def test_damaged_requests(http: ModuleType) -> None:
+    draw = random.Random("damaged")
+    refused = sum(check_parse(http, damaged(draw)) for _ in range(10_000))
+    assert 1000 < refused < 9000
 
 
 @checked

@@ -17,6 +17,7 @@ from tools.servers import ROOT
 
 LAB = ROOT / "06_asyncio" / "lab_frames.py"
 SECONDS = 600.0  # for anything, on a very busy machine
+pytestmark = pytest.mark.thorough
 NAMES = (
     "streams", "protocol", "buffered", "sock", "uv-streams", "uv-protocol",
     "uv-buffered", "tornado", "tornado-into", "trio", "join", "fresh",
@@ -62,23 +63,21 @@ def row_of(name: str, *words: str) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize("shape", ["one", "two"])
+@pytest.mark.parametrize(("shape", "size"), [
+    ("one", 3_000_001), ("two", 3_000_001), ("two", 7),  # 7: than its head
+])
 @pytest.mark.parametrize("name", NAMES)
-def test_each_variant_echoes_what_was_sent(name: str, shape: str) -> None:
+def test_each_variant_echoes_what_was_sent(
+    name: str, shape: str, size: int
+) -> None:
     # The lab itself compares every byte, see the tests of --server.
-    row = row_of(name, "--shape", shape, "--size", "3000001", "--no-counts")
+    row = row_of(name, "--shape", shape, "--size", str(size), "--no-counts")
     assert not row["error"]
     (one,) = row["runs"]
     assert one["mb_per_second"] == pytest.approx(
-        3 * 3.000001 / one["seconds"]
+        3 * size / 1e6 / one["seconds"], rel=0.01
     )
     assert one["user"] >= 0 and one["system"] >= 0 and one["faults"] >= 0
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_frames_shorter_than_their_head(name: str) -> None:
-    row = row_of(name, "--shape", "two", "--size", "7", "--no-counts")
-    assert not row["error"] and len(row["runs"]) == 1
 
 
 def test_the_list_is_complete() -> None:

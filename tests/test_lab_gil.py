@@ -5,18 +5,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
+import psutil
 import pytest
 
+from tests.process import eventually
 from tools.bench import interpreters
 from tools.bench.labs_gil import PARTS, UNITS
-from tools.bench.x_threads import Interpreter
 from tools.servers import ROOT
 
 FILE = ROOT / "03_threading" / "lab_gil.py"
 PATIENCE = 300  # seconds, for a very busy machine
-FOUND = interpreters.find()
+thorough = pytest.mark.thorough
 COMPILE = "import sys; compile(open(sys.argv[1]).read(), 'lab', 'exec')"
 
 
@@ -29,17 +29,19 @@ def lab(
     )
 
 
-@pytest.mark.parametrize("python", FOUND, ids=lambda p: str(p.label))
-def test_every_interpreter_reads_it(python: Interpreter) -> None:
-    done = subprocess.run(
-        [python.program, "-W", "error", "-c", COMPILE, str(FILE)],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )
-    assert done.returncode == 0, done.stderr
+@thorough
+def test_every_interpreter_reads_it() -> None:
+    for python in interpreters.find():
+        done = subprocess.run(
+            [python.program, "-W", "error", "-c", COMPILE, str(FILE)],
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )
+        assert done.returncode == 0, (python.label, done.stderr)
 
 
+@thorough
 def test_python_2_runs_it() -> None:
-    old = [python for python in FOUND if python.label == "2.7"]
+    old = [each for each in interpreters.find() if each.label == "2.7"]
     if not old:
         pytest.skip("there is no Python 2.7 on this machine")
     done = lab("--rounds", "1", "--seconds", "0.05", "--json", "--only",
@@ -50,6 +52,7 @@ def test_python_2_runs_it() -> None:
     assert set(figures) == {n for n in UNITS if not n.startswith("pool")}
 
 
+@thorough
 def test_all_figures_are_there() -> None:
     """And none is nonsense, even in so short a time."""
     done = lab("--rounds", "1", "--seconds", "0.05", "--json")
@@ -65,11 +68,9 @@ def test_all_figures_are_there() -> None:
     assert said["gil"] == getattr(sys, "_is_gil_enabled", lambda: True)()
     assert "round 1 of 1" in done.stderr  # it shows where it is
     if said["gil"]:  # the hog keeps the GIL for the whole interval
-        usual, long = (
-            said["figures"][f"answer_hog_{word}"][0]
-            for word in ("usual", "long")
-        )
-        assert usual >= 4 and long >= 40
+        figures = said["figures"]
+        assert figures["answer_hog_usual"][0] >= 4
+        assert figures["answer_hog_long"][0] >= 40
 
 
 def test_the_table_has_medians_and_spread() -> None:
@@ -123,25 +124,15 @@ def test_an_interrupt_ends_it_and_its_threads() -> None:
     try:
         assert child.stderr
         assert "round 1" in child.stderr.readline()
-        deadline = time.monotonic() + PATIENCE
         # Interrupts before the threads run would not be the case we mean.
-        while threads(child.pid) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        process = psutil.Process(child.pid)
+        assert eventually(lambda: process.num_threads() >= 3, PATIENCE)
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=PATIENCE)
     finally:
         child.kill()
         child.wait()
     assert child.returncode == 130
-
-
-def threads(pid: int) -> int:
-    """How many threads a process has; enough where that is unknown."""
-    try:
-        with open(f"/proc/{pid}/status") as status:
-            return int(status.read().partition("Threads:")[2].split()[0])
-    except OSError:
-        return 99
 
 
 def test_parts_and_units_are_those_of_the_lab() -> None:

@@ -5,6 +5,7 @@ its step says is a failure too. "Up to the pool" has two sides.
 """
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -19,11 +20,12 @@ import psutil
 import pytest
 
 from tests.marks import lesson
-from tests.process import Running, eventually, running, started
+from tests.process import PATIENCE, Running, eventually, running, started
 from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
-from tools.servers import Server
+from tools.servers import YES, Server
 
-WORKERS = 4  # threads where there is a pool
+WORKERS = 8  # threads where there is a pool
+HELD_UP = 8.0  # seconds: less than a silent client is waited for
 
 
 def pool_options(side: str) -> list[str]:
@@ -41,8 +43,8 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
             process.client(GET[:9] if number % 2 else b"")
             for number in range(crowd)
         ]
-        process.assert_serves(4)
-        process.assert_serves(4)
+        process.assert_serves(HELD_UP)
+        process.assert_serves(HELD_UP)
         for number, client in enumerate(earlier):
             client.send(GET[9:] if number % 2 else GET)
             assert client.answer().status == 200
@@ -51,18 +53,17 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
 
 @lesson("overlap")
 def test_waiting_overlaps(server: Server, side: str) -> None:
-    clients = {"": 16, "below": WORKERS, "above": 3 * WORKERS}[side]
-    delay = ("--delay", "1")
-    with running(server, *delay, *pool_options(side)) as process:
-        begin = time.monotonic()
-        process.assert_serves()
-        single = time.monotonic() - begin
+    # How long it takes if nothing overlaps (or in three rounds, above the
+    # pool) is certain, on any machine; half of it leaves a lot of time.
+    clients, seconds = {
+        "": (16, 8.0), "below": (WORKERS, 4.0), "above": (3 * WORKERS, 2.9),
+    }[side]
+    with running(server, "--delay", "1", *pool_options(side)) as process:
         begin = time.monotonic()
         crowd = [process.client(GET_CLOSE) for _ in range(clients)]
         for client in crowd:
-            left = begin + 2 * single - time.monotonic()
-            answer = client.answer(timeout=max(left, 0.01))
-            assert answer.status == 200
+            left = begin + seconds - time.monotonic()
+            assert client.answer(timeout=max(left, 0.01)).status == 200
             client.close()
 
 
@@ -109,19 +110,22 @@ def usable_cores() -> int:
 
 
 AT_ONCE = 8  # requests
+ENOUGH = 1.25  # cores busy: one thread at a time cannot
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
 @lesson("cores")
 def test_computing_uses_every_core(server: Server, side: str) -> None:
     workers = ["--workers", str(AT_ONCE)] if server.workers else []
-    options = ("--delay", "0", "--compute", str(steps_of_80_ms()), *workers)
+    options = ("--delay", "0", "--compute", str(steps_of_50_ms()), *workers)
     with running(server, *options) as process:
         process.assert_serves()
         cores = 0.0
-        for _ in range(3):
-            cores = max(cores, cores_used(process))
-    assert cores > 1.25, (
+        # Other work may hide that it does, but not that it does not.
+        for _ in range(4 if server.lessons["cores"] == YES else 1):
+            if cores < ENOUGH:
+                cores = max(cores, cores_used(process))
+    assert cores > ENOUGH, (
         f"{AT_ONCE} requests at once kept {cores:.2f} cores busy"
     )
 
@@ -138,7 +142,7 @@ def cores_used(process: Running) -> float:
     clients = [process.client(GET_CLOSE) for _ in range(AT_ONCE)]
     seen: list[int] = []
     while not all(client.received for client in clients):
-        assert time.perf_counter() < begin + 60, "no answer in a minute"
+        assert time.perf_counter() < begin + 300, "no answer"
         seen.append(sum(map(running_threads, process.processes())))
         for client in clients:
             with contextlib.suppress(NoAnswer):
@@ -163,17 +167,18 @@ def running_threads(process: psutil.Process) -> int:
     return count
 
 
-def steps_of_80_ms() -> int:
-    """How many steps of --compute take about 80 ms of CPU time here."""
+def steps_of_50_ms() -> int:
+    """How many steps of --compute take about 50 ms of CPU time here."""
     best = 1.0
     for _ in range(5):
         begin = time.process_time()
         for _ in range(1_000_000):
             pass
         best = min(best, time.process_time() - begin)
-    return int(1_000_000 * 0.08 / best)
+    return int(1_000_000 * 0.05 / best)
 
 
+@functools.cache
 def why_no_strace() -> str:
     """Why system calls cannot be counted here; "" if they can."""
     if not sys.platform.startswith("linux"):
@@ -187,18 +192,16 @@ def why_no_strace() -> str:
     return done.stderr.strip()
 
 
-WHY_NO_STRACE = why_no_strace()
-
-
-@pytest.mark.skipif(bool(WHY_NO_STRACE), reason=WHY_NO_STRACE)
 @lesson("batching")
 def test_system_calls_per_request_fall(server: Server, side: str) -> None:
+    if why := why_no_strace():
+        pytest.skip(why)
     # A thread for each client, where there are only so many.
     threads = server.workers and server.step < 7
     options = ["--workers", "50"] if threads else []
     with running(server, "--delay", "0", *options) as process:
-        alone = calls_per_request(process, clients=1, rounds=200)
-        crowd = calls_per_request(process, clients=50, rounds=20)
+        alone = calls_per_request(process, clients=1, rounds=60)
+        crowd = calls_per_request(process, clients=50, rounds=8)
     # Whoever makes a call for each receive and each send needs two.
     assert crowd < min(1, alone / 2), (
         f"{crowd:.2f} system calls per request with 50 clients, "
@@ -229,7 +232,7 @@ def calls_per_request(process: Running, clients: int, rounds: int) -> float:
                     one_round([process.client() for _ in range(clients)])
         finally:
             strace.send_signal(signal.SIGINT)
-            strace.communicate(timeout=20)
+            strace.communicate(timeout=PATIENCE)
         # The last line: percent, seconds, usecs/call, calls, total.
         total = summary.read_text().splitlines()[-1]
     match = re.match(r"100\.00 +\S+ +\S+ +(\d+) ", total)

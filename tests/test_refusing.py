@@ -4,12 +4,10 @@ Wrong requests differ from a good one in a single thing, so that only
 the rule in question can be the reason for the refusal.
 """
 
-import pytest
 
-from tests.marks import rule
-from tests.process import Running, eventually, running
+from tests.marks import by_rule, rule
+from tests.process import Running
 from tools.common.raw_client import GET, HOST, NoAnswer, read_answers
-from tools.servers import Server
 
 LINE = b"GET / HTTP/1.1\r\n"
 END = b"\r\n\r\n"
@@ -91,14 +89,11 @@ def refusal(shared: Running, data: bytes) -> int:
     with shared.client(data) as client:
         answer = client.answer()
         assert answer.closes, answer
-        assert client.rest(5) == b"", "one answer, then the end"
+        assert client.rest() == b"", "one answer, then the end"
         return answer.status
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=rule(name), id=name)
-    for name in dict.fromkeys(name for name, _, _ in WRONG)
-])
+@by_rule(WRONG)
 def test_wrong(shared: Running, name: str) -> None:
     failures = []
     for _, data, status in [row for row in WRONG if row[0] == name]:
@@ -176,7 +171,7 @@ def test_limit_at_once(shared: Running) -> None:
             with shared.client() as client:
                 for start in range(0, len(data), chunk):
                     client.send_if_open(data[start:start + chunk])
-                assert client.answer(timeout=5).status == status
+                assert client.answer(timeout=9).status == status
 
 
 BODIES = [
@@ -191,21 +186,19 @@ BODIES = [
 
 
 @rule("body")
-@pytest.mark.parametrize("number", range(len(BODIES)))
-def test_body(shared: Running, number: int) -> None:
-    line, field, status = BODIES[number]
-    if b"%d" in field:
-        field, body = field % len(GET), GET
-    else:
-        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET)
-    head = line + HOST + field + b"\r\n"
-    for pieces in ([head + body], [head, body], [head + body + GET]):
-        with shared.client() as client:
-            for piece in pieces:
-                client.send_if_open(piece)
-            answers = read_answers(client.rest())
-        assert [a.status for a in answers] == [status]
-        assert answers[0].closes
+def test_body(shared: Running) -> None:
+    for line, field, status in BODIES:
+        if b"%d" in field:
+            field, body = field % len(GET), GET
+        else:
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET)
+        head = line + HOST + field + b"\r\n"
+        for pieces in ([head + body], [head, body], [head + body + GET]):
+            with shared.client() as client:
+                for piece in pieces:
+                    client.send_if_open(piece)
+                answers = read_answers(client.rest())
+            assert [(a.status, a.closes) for a in answers] == [(status, True)]
 
 
 @rule("body")
@@ -215,18 +208,14 @@ def test_body_never_sent(shared: Running) -> None:
 
 
 @rule("expect")
-@pytest.mark.parametrize(
-    ("line", "status"),
-    [(b"POST / HTTP/1.1\r\n", 405), (b"GET / HTTP/1.1\r\n", 200)],
-    ids=["post", "get"],
-)
-def test_expect(shared: Running, line: bytes, status: int) -> None:
-    data = line + HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n"
-    with shared.client(data) as client:
-        answer = client.answer()
-        assert (answer.status, answer.closes) == (status, True)
-        client.send_if_open(b"abc")
-        assert client.rest() == b""
+def test_expect(shared: Running) -> None:
+    fields = HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+    for method, status in ((b"POST", 405), (b"GET", 200)):
+        with shared.client(method + b" / HTTP/1.1\r\n" + fields) as client:
+            answer = client.answer()
+            assert (answer.status, answer.closes) == (status, True)
+            client.send_if_open(b"abc")
+            assert client.rest() == b""
 
 
 FILLER = b"x" * 300_000
@@ -258,21 +247,3 @@ def test_whole_refusal(shared: Running) -> None:
 @rule("no-version")
 def test_whole_refusal_of_gibberish(shared: Running) -> None:
     assert_whole_refusal(shared, b"nonsense\r\n" + FILLER, 400)
-
-
-@rule("drain-ends")
-def test_draining_ends(server: Server) -> None:
-    # The server drains for a moment only: then it closes by itself,
-    # though our side is still open and even sends.
-    data = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
-    with running(server) as process:
-        rest, _ = process.warm_up()
-        with process.client(data) as client:
-            assert client.answer().status == 405
-            client.rest(5)
-
-            def closed() -> bool:
-                client.send_if_open(b"x")
-                return process.descriptors() <= rest
-
-            assert eventually(closed, 5), "the server keeps it open"

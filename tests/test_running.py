@@ -1,32 +1,21 @@
-"""Running: the command line, the ready line, the signals."""
+"""Running: the command line, the ready line, the closing line."""
 
 import re
-import signal
 import socket
 import subprocess
 import sys
-import time
 
-import pytest
-
-from tests.marks import rule, slow
-from tests.process import (
-    Running,
-    eventually,
-    running,
-    started,
-)
-from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
+from tests.marks import rule
+from tests.process import PATIENCE, running
 from tools.servers import Server
-
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
 def run(server: Server, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a server that is expected to end by itself."""
     command = [sys.executable, str(server.path), *options]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=20, check=False
+        command, capture_output=True, text=True, timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -59,17 +48,15 @@ def test_help(server: Server) -> None:
 
 @rule("usage")
 def test_usage(server: Server) -> None:
-    nonsense = [
-        ("--port", "banana"),
-        ("--port", "65536"),
-        ("--port", "-1"),
-        ("--delay", "-0.1"),
-        ("--delay", "nan"),
-        ("--delay", "soon"),
-        ("--compute", "-1"),
-        ("--compute", "1.5"),
-        ("--no-such-option",),
-    ]
+    # All of them where the section is at home; test_same_bytes.py says
+    # that the others have the very same.
+    nonsense: list[tuple[str, ...]] = [("--port", "banana")]
+    if server.name in ("02", "own"):
+        nonsense += [
+            ("--port", "65536"), ("--port", "-1"), ("--delay", "-0.1"),
+            ("--delay", "nan"), ("--delay", "soon"), ("--compute", "-1"),
+            ("--compute", "1.5"), ("--no-such-option",),
+        ]
     if server.workers:
         nonsense += [("--workers", "0"), ("--workers", "x")]
     for options in nonsense:
@@ -111,7 +98,7 @@ def test_ready_line(server: Server) -> None:
     with running(server) as process:
         assert process.port > 0
         process.assert_serves()
-    assert "Serving" not in process.output, "it is printed once"
+    assert "Serving" not in process.closing, "it is printed once"
 
 
 @rule("ready-line")
@@ -134,103 +121,6 @@ def test_only_local(server: Server) -> None:
         assert set(listening) == {"127.0.0.1"}, listening
 
 
-@rule("stop")
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("before", [0, 3], ids=["unused", "used"])
-def test_stop(server: Server, number: int, before: int) -> None:
-    with started(server) as process:
-        for _ in range(before):
-            process.assert_serves()
-        process.signal(number)
-        assert process.wait(3) == 0
-        assert process.complaints() == ""
-
-
-@rule("stop-open")
-@pytest.mark.parametrize("number", SIGNALS)
-def test_stop_with_open_connections(server: Server, number: int) -> None:
-    with started(server) as process:
-        rest = process.descriptors()
-        clients = [process.client(), process.client(b"GET / HT")]
-        if server.lessons["keep_alive"] == "yes":
-            clients.append(process.client(GET))
-            clients[-1].answer()
-        assert eventually(lambda: process.descriptors() > rest)
-        process.signal(number)
-        assert process.wait(3) == 0
-        assert process.complaints() == ""
-        for client in clients:
-            client.close()
-
-
-@rule("stop-finishes")
-@pytest.mark.parametrize("number", SIGNALS)
-def test_stop_lets_requests_finish(server: Server, number: int) -> None:
-    with started(server, "--delay", "1.5") as process:
-        client = request_under_way(process, GET)
-        process.signal(number)
-        answer = client.answer()
-        assert (answer.status, len(answer.body)) == (200, 249), answer
-        client.rest(3)
-        assert process.wait(3) == 0
-        assert process.complaints() == ""
-
-
-def request_under_way(process: Running, data: bytes) -> Client:
-    """A client whose request the server has begun to work on."""
-    rest = process.descriptors()
-    client = process.client(data)
-    assert eventually(lambda: process.descriptors() > rest)
-    time.sleep(0.3)  # its bytes are there already, now they are read
-    return client
-
-
-@rule("stop-refuses")
-def test_stop_refuses_new_clients(server: Server) -> None:
-    with started(server, "--delay", "2.5") as process:
-        client = request_under_way(process, GET_CLOSE)
-        process.signal(signal.SIGTERM)
-        time.sleep(1)  # a loop may look for it every half second only
-        try:
-            with process.client(GET_CLOSE) as late:
-                data = late.rest()
-        except (OSError, NoAnswer):
-            data = b""
-        assert data == b""
-        assert client.answer().status == 200
-        assert process.wait(3) == 0
-
-
-@slow
-@rule("stop-late")
-def test_stop_cuts_long_requests(server: Server) -> None:
-    with started(server, "--delay", "30") as process:
-        client = request_under_way(process, GET)
-        asked = time.monotonic()
-        process.signal(signal.SIGTERM)
-        assert process.wait(12) == 0
-        took = time.monotonic() - asked
-        assert 4.5 < took < 8, f"it took {took:.1f} s, 5 were expected"
-        assert process.complaints() == ""
-        client.close()
-
-
-@rule("stop-twice")
-@pytest.mark.parametrize("number", SIGNALS)
-def test_second_signal(server: Server, number: int) -> None:
-    with started(server, "--delay", "30") as process:
-        client = request_under_way(process, GET)
-        process.signal(number)
-        time.sleep(0.5)  # else the two could become one
-        asked = time.monotonic()
-        process.signal(number)
-        process.wait(10)
-        took = time.monotonic() - asked
-        assert took < 3, f"it took {took:.1f} s after the second signal"
-        assert process.complaints() == ""
-        client.close()
-
-
 @rule("closing-line")
 def test_closing_line(server: Server) -> None:
     # The peak must be the server's own, however large we have been.
@@ -242,8 +132,8 @@ def test_closing_line(server: Server) -> None:
         with process.client(b"nonsense\r\n\r\n") as client:
             client.rest()
         spent = process.cpu()
-    lines = process.output.splitlines()
-    assert len(lines) == 1, process.output
+    lines = process.closing.splitlines()
+    assert len(lines) == 1, process.closing
     match = re.fullmatch(
         r"Answered (\d+) requests on (\d+) connections; CPU ([0-9.]+) s "
         r"user, ([0-9.]+) s system; peak memory ([0-9.]+) MiB",

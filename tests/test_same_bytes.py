@@ -32,24 +32,15 @@ def section(source: str, title: str, until: str) -> str:
     return source[begin.start():end.start()]
 
 
+@pytest.mark.parametrize(("title", "until"), [
+    ("HTTP", "^# === Command line"), ("Command line", re.escape(MAIN)),
+])
 @each_server
-def test_http_section(each: Server) -> None:
-    if each.step == 1:
+def test_same_section(each: Server, title: str, until: str) -> None:
+    if each.step == 1 and title == "HTTP":
         pytest.skip("http.server is the point of 01")
-    sections = [
-        section(path.read_text(), "HTTP", "^# === Command line")
-        for path in (by_name("02").path, each.path)
-    ]
-    assert sections[1] == sections[0]
-
-
-@each_server
-def test_command_line_section(each: Server) -> None:
-    sections = [
-        section(path.read_text(), "Command line", re.escape(MAIN))
-        for path in (by_name("02").path, each.path)
-    ]
-    assert sections[1] == sections[0]
+    ours = section(SOURCES[each.path], title, until)
+    assert ours == section(SOURCES[by_name("02").path], title, until)
 
 
 @each_server

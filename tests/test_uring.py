@@ -5,7 +5,6 @@ fewer and fewer, as an older kernel would take them.
 """
 
 import errno
-import importlib.util
 import mmap
 import os
 import random
@@ -18,33 +17,26 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.process import why_no_uring
+from tests.process import load, why_no_uring
 from tools.servers import ROOT
 
 Completion = tuple[int, int, int, bytes, bool]
 GUARD = -1  # the descriptor of the sleep that ends a test that hangs
-PATIENCE = 15.0  # seconds until it does
+PATIENCE = 60.0  # seconds until it does
 
 
-def load(name: str) -> ModuleType:
-    """A module of step 07."""
-    path = ROOT / "07_parallel" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"step_07_{name}", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-EMULATED, URING = load("emulated"), load("uring")
+FOLDER = ROOT / "07_parallel"
+EMULATED, URING = (load(FOLDER / f"{n}.py") for n in ("emulated", "uring"))
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
-ENGINES = ["emulated", *(f"uring-{n}" for n in range(len(URING.FLAGS)))]
+# With all flags; what an older kernel takes is for the thorough run.
+ENGINES = ["emulated", "uring-0", *(
+    pytest.param(f"uring-{number}", marks=pytest.mark.thorough)
+    for number in range(1, len(URING.FLAGS))
+)]
 NAMES = ("ACCEPTED", "RECEIVED", "SENT", "SLEPT")
 
 
@@ -115,24 +107,21 @@ class Bench:
         """One client."""
         return self.connect()[0]
 
-    def stream(self, fds: list[int]) -> dict[int, bytes]:
-        """All that comes from each of them until its end."""
+    def all_of(self, fds: dict[int, bool]) -> dict[int, bytes]:
+        """All that comes from each until its end; streams where True."""
         parts: dict[int, list[bytes]] = defaultdict(list)
-        for fd in fds:
-            self.engine.receive(fd, True)
+        for fd, stream in fds.items():
+            self.engine.receive(fd, stream)
         left = set(fds)
         while left:
             _, fd, result, data, again = self.next(RECEIVED)
-            if result == -errno.ECANCELED:  # there was no buffer free
-                self.engine.receive(fd, True)
-                continue
-            assert fd in left and result == len(data)
+            assert fd in left and fds[fd] >= again
             parts[fd].append(data)
-            if not data:
+            if result <= 0 and result != -errno.ECANCELED:
                 assert not again, "the end comes once"
                 left.discard(fd)
-            elif not again:
-                self.engine.receive(fd, True)
+            elif not again:  # or there was no buffer free
+                self.engine.receive(fd, fds[fd])
         return {fd: b"".join(parts[fd]) for fd in fds}
 
 
@@ -174,6 +163,27 @@ def in_thread(work: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
+
+
+class Reading:
+    """Another thread reads so many bytes, or all until the end."""
+
+    def __init__(self, client: socket.socket, size: int = 1 << 40) -> None:
+        self.client, self.size = client, size
+        self.parts: list[bytes] = []
+        self.thread = in_thread(self.read)
+
+    def read(self) -> None:
+        while self.size:
+            part = self.client.recv(min(self.size, 1 << 18))
+            self.parts.append(part)
+            self.size = self.size - len(part) if part else 0
+
+    def all(self) -> bytes:
+        """What came, once all is there."""
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive(), "it still waits for more"
+        return b"".join(self.parts)
 
 
 def test_accept_receive_send(bench: Bench) -> None:
@@ -251,46 +261,26 @@ def test_stream(bench: Bench) -> None:
         client.shutdown(socket.SHUT_WR)
 
     thread = in_thread(work)
-    assert bench.stream([fd])[fd] == data
+    assert bench.all_of({fd: True})[fd] == data
     thread.join()
 
 
-def test_more_than_all_buffers_hold(bench: Bench) -> None:
+@pytest.mark.parametrize("stream", [True, False])
+def test_more_than_all_buffers_hold(bench: Bench, stream: bool) -> None:
     # Before the engine looks, more has come than its pool can take.
     pairs = bench.connect(80)
     data = {fd: random.Random(fd).randbytes(60_000) for _, fd in pairs}
     for client, fd in pairs:
         client.sendall(data[fd])
         client.shutdown(socket.SHUT_WR)
-    assert bench.stream([fd for _, fd in pairs]) == data
-
-
-def test_one_receive_at_a_time_loses_nothing(bench: Bench) -> None:
-    pairs = bench.connect(80)
-    data = {fd: random.Random(fd).randbytes(60_000) for _, fd in pairs}
-    came = dict.fromkeys(data, b"")
-    for client, fd in pairs:
-        client.sendall(data[fd])
-        client.shutdown(socket.SHUT_WR)
-        bench.engine.receive(fd)
-    left = set(data)
-    while left:
-        _, fd, result, part, again = bench.next(RECEIVED)
-        assert not again
-        came[fd] += part
-        if result > 0 or result == -errno.ECANCELED:  # no buffer free
-            bench.engine.receive(fd)
-        else:
-            left.discard(fd)
-    assert came == data
+    assert bench.all_of(dict.fromkeys(data, stream)) == data
 
 
 def test_streams_and_others_mixed(bench: Bench) -> None:
     # Every buffer is used many times over, in every order there is.
     pairs = bench.connect(60)
     data = {fd: random.Random(fd).randbytes(300_000) for _, fd in pairs}
-    streams = {fd for number, (_, fd) in enumerate(pairs) if number % 2}
-    came = dict.fromkeys(data, b"")
+    streams = {fd: bool(n % 2) for n, (_, fd) in enumerate(pairs)}
 
     def work() -> None:
         draw = random.Random(7)
@@ -304,33 +294,21 @@ def test_streams_and_others_mixed(bench: Bench) -> None:
                 client.shutdown(socket.SHUT_WR)
                 del left[client]
 
-    for fd in data:
-        bench.engine.receive(fd, fd in streams)
     thread = in_thread(work)
-    open_ones = set(data)
-    while open_ones:
-        _, fd, result, part, again = bench.next(RECEIVED)
-        came[fd] += part
-        if result <= 0 and result != -errno.ECANCELED:
-            open_ones.discard(fd)
-        elif not again:
-            bench.engine.receive(fd, fd in streams)
+    assert bench.all_of(streams) == data
     thread.join()
-    assert came == data
 
 
 def test_wait_without_blocking(bench: Bench) -> None:
-    begin = time.monotonic()
     for _ in range(10):
         assert bench.engine.wait(block=False) == []
-    assert time.monotonic() - begin < 2
 
 
 def test_a_kernel_without_streams(bench: Bench) -> None:
     if not hasattr(bench.engine, "can_stream"):
         pytest.skip("the emulated engine has no such thing")
     bench.engine.can_stream = False
-    test_more_than_all_buffers_hold(bench)
+    test_more_than_all_buffers_hold(bench, True)
 
 
 def finish_send(bench: Bench, fd: int, data: bytes) -> None:
@@ -360,12 +338,10 @@ def test_large_send(bench: Bench) -> None:
     client, fd = bench.one()
     data = random.Random(3).randbytes(20_000_000)
     rest = fill(bench, fd, data)
-    came: list[bytes] = []
-    thread = in_thread(lambda: came.append(received_by(client)))
+    reading = Reading(client)
     finish_send(bench, fd, rest)
     bench.engine.shutdown(fd)
-    thread.join(PATIENCE)
-    assert came == [data]
+    assert reading.all() == data
 
 
 def test_sending_and_receiving_at_once(bench: Bench) -> None:
@@ -378,17 +354,9 @@ def test_sending_and_receiving_at_once(bench: Bench) -> None:
         bench.engine.send(fd, data)
         client.sendall(b"before")
         assert bench.next(RECEIVED)[3] == b"before"
-        came: list[bytes] = []
-
-        def work(size: int = len(data), to: list[bytes] = came) -> None:
-            while size:
-                to.append(client.recv(1 << 18))
-                size -= len(to[-1])
-
-        thread = in_thread(work)
+        reading = Reading(client, len(data))
         finish_send(bench, fd, data)
-        thread.join(PATIENCE)
-        assert b"".join(came) == data
+        assert reading.all() == data
         bench.moment(0.05)
         client.sendall(b"after")
         assert bench.next(RECEIVED)[3] == b"after"
@@ -405,16 +373,8 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
     file = file_of(tmp_path / "file", data)
     client, fd = bench.one()
     for start, size in ((0, 5_000_000), (1, 1), (4097, 300_001)):
-        came: list[bytes] = []
-
-        def work(left: int, to: list[bytes] = came) -> None:
-            while left > 0:
-                to.append(client.recv(1 << 16))
-                left -= len(to[-1])
-
         whole = len(b"head") + size
-        thread = threading.Thread(target=work, args=(whole,), daemon=True)
-        thread.start()
+        reading = Reading(client, whole)
         sent = 0
         while sent < whole:
             head = b"head"[sent:]
@@ -426,8 +386,7 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
             assert 0 < result <= len(head) + 262_144
             sent += result
         assert sent == whole
-        thread.join(PATIENCE)
-        assert b"".join(came) == b"head" + data[start : start + size]
+        assert reading.all() == b"head" + data[start : start + size]
 
 
 def test_a_file_that_became_short(bench: Bench, tmp_path: Path) -> None:
@@ -485,12 +444,10 @@ def test_send_now_what_is_too_much(bench: Bench, close: bool) -> None:
     assert 0 < sent < len(data)
     # There is room again later; and then we go on where it stopped.
     bench.engine.send(fd, data[sent:])
-    came: list[bytes] = []
-    thread = in_thread(lambda: came.append(received_by(client)))
+    reading = Reading(client)
     finish_send(bench, fd, data[sent:])
     bench.engine.shutdown(fd)
-    thread.join(PATIENCE)
-    assert came == [data]
+    assert reading.all() == data
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -546,12 +503,12 @@ def test_pause(bench: Bench) -> None:
     client.sendall(b"two")
     bench.moment(0.05)
     assert not bench.of(RECEIVED)
-    thread = in_thread(lambda: received_by(client))
+    reading = Reading(client)
     finish_send(bench, fd, data)  # the send has gone on
     bench.engine.receive(fd, True)
     assert bench.next(RECEIVED)[3] == b"two"
     bench.engine.shutdown(fd)
-    thread.join(PATIENCE)
+    reading.all()
 
 
 def test_cancel_accept(bench: Bench) -> None:
@@ -566,16 +523,16 @@ def test_cancel_accept(bench: Bench) -> None:
 
 def test_sleep_in_order(bench: Bench) -> None:
     begin = time.monotonic()
-    for fd, seconds in ((10, 0.3), (11, 0.1), (12, 0.2), (13, 0), (14, 0.1)):
+    sleeps = {10: 0.9, 11: 0.3, 12: 0.6, 13: 0, 14: 0.3}
+    for fd, seconds in sleeps.items():
         bench.engine.sleep(fd, seconds)
-    ends = {}
-    for _ in range(5):
+    woken = []
+    for _ in sleeps:
         _, fd, result, _, again = bench.next(SLEPT)
         assert (result, again) == (0, False)
-        ends[fd] = time.monotonic() - begin
-    assert list(ends) == [13, 11, 14, 12, 10]
-    for fd, seconds in ((10, 0.3), (11, 0.1), (12, 0.2), (14, 0.1)):
-        assert seconds <= ends[fd] < seconds + 0.2
+        assert time.monotonic() - begin >= sleeps[fd]
+        woken.append(fd)
+    assert woken == [13, 11, 14, 12, 10]
 
 
 def test_more_than_the_rings_hold(bench: Bench) -> None:
@@ -643,11 +600,15 @@ ring.put += 1
 ring.enter(1)
 print(ring.take()[0][1], len(os.listdir("/proc/self/task")))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True,
-        timeout=20, check=True,
-    )
+    done = run_script(script)
     assert done.stdout.split() == ["1000" if what == "splice" else "0", "2"]
+
+
+def run_script(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        check=True,
+    )
 
 
 def test_where_linux_has_more_names() -> None:
@@ -663,10 +624,7 @@ sys.path.insert(0, {str(ROOT / "07_parallel")!r})
 import server
 print(server.choose_engine("auto").name)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True,
-        timeout=20, check=True,
-    )
+    done = run_script(script)
     assert done.stdout == "emulated\n"
     assert done.stderr == (
         "io_uring is a part of 64-bit Linux: the emulated engine serves\n"

@@ -1,144 +1,151 @@
-"""Clients that let a server wait: silent, slow, idle, never reading."""
+"""Clients that let a server wait: silent, slow, idle, never reading.
+
+All side by side. A server's time begins when it accepts, so ours begins
+before we connect: then none can come too early by our fault.
+"""
 
 import contextlib
 import select
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.beside import beside
 from tests.marks import rule, slow
 from tests.process import Running, eventually, running
-from tools.common.raw_client import GET, GET_CLOSE, Client
+from tools.common.raw_client import GET, GET_CLOSE, HOST, Client
 from tools.servers import YES, Server
 
 HEAD_SECONDS = 10.0
 IDLE_SECONDS = 5.0
-EARLY, LATE = 0.5, 5.0  # how far off these may be
+EARLY = 0.5  # a server may round
+PATIENCE = 30.0  # on top of it, for a very busy machine
+REFUSED = (b"", b"HTTP/1.1 408 Request Timeout")
 
 
 def dropped(
-    clients: list[Client], seconds: float, every: dict[Client, bytes]
-) -> dict[Client, float]:
-    """When each client saw the end, in seconds from now.
+    clients: list[Client], seconds: float,
+    every: tuple[tuple[Client, bytes], ...] = (),
+) -> float:
+    """Wait until all have been dropped; when the first one was.
 
-    Clients in every send one more of their bytes each second.
+    The clients in every send one more of their bytes each second.
     """
     begin = time.monotonic()
-    ends: dict[Client, float] = {}
-    beats = 0
-    while len(ends) < len(clients):
-        now = time.monotonic() - begin
-        if now > seconds:
-            break
-        if now >= beats:
-            for client, data in every.items():
-                if client not in ends:
+    first, beats, left = 0.0, 0, list(clients)
+    while left:
+        now = time.monotonic()
+        assert now < begin + seconds, f"{len(left)} not in {seconds} s"
+        if now >= begin + beats:
+            for client, data in every:
+                if client in left:
                     client.send_if_open(data[beats:beats + 1])
             beats += 1
-        waiting = [c.socket for c in clients if c not in ends]
+        waiting = [client.socket for client in left]
         readable, _, _ = select.select(waiting, [], [], 0.1)
-        for client in clients:
+        for client in list(left):
             if client.socket in readable and not client.receive(1):
-                ends[client] = time.monotonic() - begin
-    return ends
+                left.remove(client)
+                first = first or time.monotonic()
+    return first
 
 
 def assert_dropped(
-    process: Running, clients: list[Client], lines_up: bool,
-    every: dict[Client, bytes] | None = None,
+    process: Running, begin: float, clients: list[Client],
+    every: tuple[tuple[Client, bytes], ...] = (),
 ) -> None:
-    """All are dropped after 10 s, with a 408 or without a word.
-
-    lines_up: each waits until those before it are dropped.
-    """
-    latest = HEAD_SECONDS * (len(clients) if lines_up else 1) + LATE
-    ends = dropped(clients, latest, every or {})
-    for number, client in enumerate(clients, 1):
-        assert client in ends, f"number {number} not in {latest} s"
-        earliest = HEAD_SECONDS * (number if lines_up else 1) - EARLY
-        assert ends[client] >= earliest, f"{number} in {ends[client]:.1f} s"
-        answer = client.received.split(b"\r\n")[0]
-        assert answer in (b"", b"HTTP/1.1 408 Request Timeout"), answer
+    """All are dropped after 10 s, with a 408 or without a word."""
+    latest = HEAD_SECONDS + (10 if every else PATIENCE)
+    took = dropped(clients, latest, every) - begin
+    assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s already"
+    for client in clients:
+        assert client.received.split(b"\r\n")[0] in REFUSED
         client.close()
     process.assert_serves()
 
 
 @slow
 @rule("silent")
+@beside
 def test_silent(server: Server) -> None:
     with running(server) as process:
         before = process.warm_up()
+        begin = time.monotonic()
         clients = [process.client()]
         if server.lessons["silent"] == YES:
             clients += [process.client(b"GET /"), process.client(b"\r\n")]
-        assert_dropped(process, clients, False)
+        assert_dropped(process, begin, clients)
         process.assert_at_rest(before)
 
 
 @slow
 @rule("dribble")
+@beside
 def test_dribble(server: Server) -> None:
     # Each byte comes well within 10 s: the whole head has to.
     with running(server) as process:
+        begin = time.monotonic()
         clients = [process.client()]
-        every = {clients[0]: b"GET / HTTP/1.1\r\nHost: abcdefghijkl"}
+        texts = [b"GET / HTTP/1.1\r\nHost: " + b"a" * 50]
         if server.lessons["silent"] == YES:
             clients.append(process.client(b"GET / HTTP/1.1\r\n"))
-            every[clients[1]] = b"X: y\r\n" * 10
-        assert_dropped(process, clients, False, every)
+            texts.append(b"X: y\r\n" * 10)
+        every = tuple(zip(clients, texts, strict=True))
+        assert_dropped(process, begin, clients, every)
 
 
 @slow
 @rule("idle")
+@beside
 def test_idle(server: Server) -> None:
     with running(server) as process:
         if server.lessons["keep_alive"] != YES:
             with process.client(GET) as client:
                 assert client.answer().closes
-                client.rest(2)
+                client.rest()
             return
-        clients = [process.client(), process.client(), process.client()]
+        clients = [process.client() for _ in range(2)]
         clients[1].ask(GET)
         clients[1].ask(GET)
+        begin = time.monotonic()
         for client in clients:
             client.ask(GET)
-        ends = dropped(clients[:2], IDLE_SECONDS + LATE, {})
-        for client in clients[:2]:
-            assert client in ends, "still open after 10 s"
-            assert ends[client] >= IDLE_SECONDS - EARLY, ends[client]
-            assert client.received.count(b"HTTP/1.1") == (
-                client.sent.count(b"GET")
-            ), "an idle connection is closed without a word"
+        # Before 10 s: that is the time for a head.
+        took = dropped(clients, HEAD_SECONDS - EARLY) - begin
+        assert took >= IDLE_SECONDS - EARLY, f"after {took:.1f} s already"
+        for client in clients:
+            answers = client.received.count(b"HTTP/1.1")
+            assert answers == client.sent.count(b"GET"), "without a word"
             client.close()
         process.assert_serves()
-        clients[2].close()
 
 
 @slow
 @rule("idle")
+@beside
 def test_begun_request_is_not_idle(server: Server) -> None:
     # A request that has begun has 10 s, also on a kept connection.
     with running(server) as process, process.client() as client:
         if server.lessons["keep_alive"] == YES:
             client.ask(GET)
         client.send(GET[:20])
-        time.sleep(IDLE_SECONDS + 1.5)
+        time.sleep(IDLE_SECONDS + 1)
         assert client.ask(GET[20:]).status == 200
 
 
 @slow
 @rule("spare")
+@beside
 def test_spare_connection(server: Server) -> None:
     # Browsers open a second connection in advance and leave it silent.
     with running(server) as process:
         spare = process.client()
-        first = process.client(GET_CLOSE)
         begin = time.monotonic()
-        assert first.answer(timeout=HEAD_SECONDS + LATE).status == 200
-        waited = time.monotonic() - begin
+        process.assert_serves(HEAD_SECONDS + PATIENCE)
         if server.lessons["silent"] == YES:
-            assert waited < HEAD_SECONDS / 2, f"{waited:.1f} s"
+            assert time.monotonic() - begin < HEAD_SECONDS - EARLY
         # Many at once must not make it worse for those after them, once
         # they have left.
         spares = [process.client() for _ in range(20)]
@@ -149,33 +156,26 @@ def test_spare_connection(server: Server) -> None:
 
 @slow
 @rule("slow-reader")
+@beside
 def test_slow_reader(server: Server) -> None:
     with running(server, "--delay", "0") as process:
         rest = process.warm_up()
-        memory = process.memory()
-        client = Client(process.port, receive_buffer=4096)
+        memory = peak = process.memory()
         begin = time.monotonic()
-        client.socket.settimeout(0.5)
-        # 120,000 requests in 5 MB, answers of more than 40 MB.
-        data = GET * 400
-        tries = 0
+        client = Client(process.port, receive_buffer=4096)
+        client.socket.settimeout(4)
+        # 120,000 requests in 5 MB, answers of more than 40 MB: it stops
+        # reading at some point, or hangs up.
         with contextlib.suppress(OSError):
             for _ in range(300):
-                left = data
-                while left and tries < 8:
-                    try:
-                        left = left[client.socket.send(left):]
-                        tries = 0
-                    except TimeoutError:  # it does not read any more
-                        tries += 1
-        peak = process.memory()
+                client.socket.sendall(GET * 400)
 
         def gone() -> bool:
             nonlocal peak
             peak = max(peak, process.memory())
             return process.descriptors() <= rest[0]
 
-        assert eventually(gone, 30, every=0.1), "never dropped"
+        assert eventually(gone, HEAD_SECONDS + PATIENCE, 0.1), "not dropped"
         took = time.monotonic() - begin
         if server.lessons["keep_alive"] == YES:
             assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s"
@@ -188,25 +188,24 @@ def test_slow_reader(server: Server) -> None:
 
 @slow
 @rule("slow-reader")
+@beside
 def test_reader_with_breaks_is_kept(server: Server) -> None:
     # Slow is not stopped: each break is shorter than 10 s, together they
     # are longer. After each we take more than the kernel's buffers hold,
     # since a server sees progress only when it can write again.
     if server.lessons["keep_alive"] != YES:
         pytest.skip("one answer fits into the buffers")
-    number = 60_000
+    number = 42_000
     with running(server, "--delay", "0") as process:
         with (
             Client(process.port, receive_buffer=1 << 16, timeout=60) as client,
             ThreadPoolExecutor(1) as pool,
         ):
             sending = pool.submit(client.send, GET * number + GET_CLOSE)
-            begin = time.monotonic()
             size = 0
-            for _ in range(3):
-                time.sleep(4)
+            for _ in range(2):
+                time.sleep(HEAD_SECONDS / 2 + EARLY)
                 size += take(client, 7_000_000)
-            assert time.monotonic() - begin > HEAD_SECONDS
             size += take(client, 1 << 30)
             sending.result()
         assert size > number * 249, f"only {size} bytes came"
@@ -221,3 +220,55 @@ def take(client: Client, wanted: int) -> int:
             break
         size += len(received)
     return size
+
+
+@slow
+@rule("no-descriptors")
+@beside
+def test_no_descriptors_left(server: Server) -> None:
+    limit, crowd = 48, 150
+    with running(server, descriptors=limit) as process:
+        process.assert_serves()
+        clients = [connecting(process.port) for _ in range(crowd)]
+        # Quickly full, where connections are taken at all.
+        eventually(lambda: busiest(process) >= limit, 1)
+        spent = process.cpu()
+        time.sleep(2)
+        spent = process.cpu() - spent
+        assert spent < 0.6, f"{spent:.1f} CPU seconds in 2 s: a busy loop"
+        for client in clients:
+            client.close()
+        process.assert_serves()
+        process.assert_serves()
+
+
+@rule("drain-ends")
+@beside
+def test_draining_ends(server: Server) -> None:
+    # The server drains for a moment only: then it closes by itself,
+    # though our side is still open and even sends.
+    data = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
+    with running(server) as process:
+        rest, _ = process.warm_up()
+        with process.client(data) as client:
+            assert client.answer().status == 405
+            client.rest()
+
+            def closed() -> bool:
+                client.send_if_open(b"x")
+                return process.descriptors() <= rest
+
+            assert eventually(closed, PATIENCE), "the server keeps it open"
+
+
+def busiest(process: Running) -> int:
+    """The descriptors of the process that has most of them."""
+    return max(each.num_fds() for each in process.processes())
+
+
+def connecting(port: int) -> socket.socket:
+    """A silent connection, which the kernel may complete when it can."""
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex(("127.0.0.1", port))
+    return client

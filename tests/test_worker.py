@@ -4,20 +4,17 @@ Orders of completions that real clients bring about once in a long while.
 """
 
 import errno
-import importlib.util
 import socket
-import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.process import load
 from tools.servers import ROOT
 
-FOLDER = ROOT / "07_parallel"
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 CLOCK = -1
 FD = 500  # of the client
@@ -57,17 +54,8 @@ class Script:
 
 
 @pytest.fixture(scope="module")
-def step() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(FOLDER))
-    spec = importlib.util.spec_from_file_location(
-        "step_07_server", FOLDER / "server.py"
-    )
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    sys.path.remove(str(FOLDER))
+def step() -> ModuleType:
+    return load(ROOT / "07_parallel" / "server.py")
 
 
 class Play:

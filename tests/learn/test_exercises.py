@@ -1,10 +1,5 @@
 """Every exercise: its starter fails as recorded, its solutions pass."""
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tools.learn import exercises
@@ -16,12 +11,6 @@ from tools.servers import ROOT
 from tools.servers import by_name as server_by_name
 
 EVERYTHING = exercises.everything()
-SERVERS = [e for e in EVERYTHING if e.like]
-CONTRACT = [  # the shared tests; to look through all others takes longer
-    f"tests/test_{name}.py"
-    for name in ("answering", "refusing", "running", "faults", "lessons",
-                 "waiting")
-]
 TWICE = [e for e in EVERYTHING if e.another]
 
 
@@ -91,26 +80,3 @@ def test_another_solution_passes(exercise: Exercise) -> None:
     assert exercise.another
     report = examine(exercise, exercise.another)
     assert report.passed, text_of(report)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("exercise", SERVERS, ids=ids)
-def test_solution_keeps_the_contract(
-    exercise: Exercise, tmp_path: Path
-) -> None:
-    # What waits for many seconds, or wants the processors for itself, is
-    # proved for the steps themselves; ./test.sh --server tries all of it.
-    for name, text in exercise.companions().items():
-        (tmp_path / name).write_text(text)
-    copy = tmp_path / exercise.file
-    shutil.copyfile(exercise.solution, copy)
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "pytest", "-q", "-n", "0", "-p",
-            "no:cacheprovider", "-m", "not slow",
-            "-k", "not uses_every_core", f"--server={copy}",
-            f"--step={exercise.like}", "-r", "", *CONTRACT,
-        ],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )
-    assert done.returncode == 0, done.stdout[-5000:]

@@ -173,7 +173,7 @@ def test_mistakes_fail_the_build(
 
 
 def test_every_stop_of_the_bench_has_a_meaning() -> None:
-    from tools.bench.hold_limits import KINDS
+    from tools.bench.experiments.hold_ends import KINDS
 
     assert set(KINDS) == set(hold.STOPS)
 

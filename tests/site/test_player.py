@@ -1,7 +1,7 @@
 """The player of recordings in a browser: mouse, keyboard, no script, paper.
 
-A small site with sample recordings is built; what the browser shows is
-compared with the recordings, never with what the script computes.
+A small site with the committed recordings is built; what the browser
+shows is compared with the recordings, never with what the script computes.
 """
 
 import os
@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
@@ -19,75 +18,40 @@ from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyp
 )
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.site import race_sample
-from tests.site.browsing import (
-    Motion,
-    Scheme,
-    needs_browser,
-    open_page,
-    visit,
-)
+from tests.site.browsing import Scheme, needs_browser, open_page, visit
+from tools.data import recording
+from tools.data.recording import NOBODY
 from tools.servers import ROOT
 from tools.site import race, race_stage
 from tools.site import source as pieces
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.thorough]
 
 TIMES = "\u00d7"
-SLEEP_02 = "time.sleep(options.delay)"
+SLEEP = "time.sleep(options.delay)"
 PLAYS = 90_000  # ms that a race may take on a machine with much to do
-RUNS = {made.server: made for made in race_sample.everybody()}
-END = RUNS["02"].length  # µs of the race of 02 and 03
-STEPS = race.steps(
-    [race_stage.stage(RUNS["02"]), race_stage.stage(RUNS["03"])], END
+ONE, MANY = (
+    recording.load(recording.REFERENCE / f"{name}.json")
+    for name in ("02", "03")
 )
-
-PAGE = """\
-# Page
-
-```source
-file: 02
-name: answer_request, receive
-```
-
-```source
-file: 03
-name: answer_request
-```
-
-```race
-servers: 02, 03
-title: Twenty clients
-```
-
-```race
-servers: 06-executor, 07
-title: The same of others
-```
-"""
-FAMILIES = """\
-# Families
-
-```race
-servers: 01, 04
-title: One
-```
-
-```race
-servers: 03-pool, 05
-title: Threads
-```
-
-```race
-servers: 06-executor
-title: Queue
-```
-
-```race
-servers: 06, 07
-title: Shelves
-```
-"""
+END = ONE.length  # µs of the race of both
+STEPS = race.steps([race_stage.stage(made) for made in (ONE, MANY)], END)
+# All of 03 sleep, and one of 02.
+ASLEEP = (
+    max(c.read for c in MANY.clients) + min(c.answered for c in MANY.clients)
+) // 2
+FENCE = "```race\nservers: {}\ntitle: Some clients\n```\n\n"
+SOURCE = "```source\nfile: {}\nname: {}\n```\n\n"
+PAGES = {
+    "index.md": "# Page\n\n"
+    + SOURCE.format("02", "answer_request, receive")
+    + SOURCE.format("03", "answer_request")
+    + FENCE.format("02, 03") + FENCE.format("06-executor, 07"),
+    "steps/families.md": "# Families\n\n" + "".join(
+        FENCE.format(names)
+        for names in ("01, 04", "03-pool, 05", "06-executor", "06, 07")
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -99,29 +63,23 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "assets", folder / "docs" / "assets")
     (folder / "docs" / "steps").mkdir()
-    (folder / "docs" / "index.md").write_text(PAGE)
-    (folder / "docs" / "steps" / "families.md").write_text(FAMILIES)
-    recordings = folder / "docs" / "data" / "recordings"
-    race_sample.save(recordings)
-    (recordings / "01.trace.json").write_text("[]")
+    for name, text in PAGES.items():
+        (folder / "docs" / name).write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict",
          "-f", folder / "mkdocs.yml", "-d", folder / "site"],
         cwd=ROOT, capture_output=True, text=True,
-        env={
-            **os.environ, "SEVEN_RECORDINGS": str(recordings),
-            "SEVEN_OWN": "none",
-        },
+        env={**os.environ, "SEVEN_OWN": "none"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site"
 
 
 class Player:
-    """The first race of the page, and what went wrong on it."""
+    """The first race of a page."""
 
-    def __init__(self, page: Page, trouble: list[str]) -> None:
-        self.page, self.trouble = page, trouble
+    def __init__(self, page: Page) -> None:
+        self.page = page
         self.figure = page.locator("figure.seven-race").first
         self.play = self.figure.locator(".race-play")
         self.slider = self.figure.locator("input[type=range]")
@@ -152,133 +110,83 @@ class Player:
         )
         return found
 
+    def is_at_the_end(self) -> None:
+        """Everybody is answered, and the counters say so."""
+        for run, made in enumerate((ONE, MANY)):
+            expect(self.box("answered", run)).to_have_count(20)
+            expect(self.count("answered", run)).to_have_text("20 of 20")
+            expect(self.count("work", run)).to_have_text("0")
+            calls = f"{made.calls[-1][1]:,}"
+            expect(self.count("calls", run)).to_have_text(calls)
 
-@pytest.fixture
-def player(
-    browser: Browser, small: Path, request: pytest.FixtureRequest
-) -> Iterator[Player]:
-    """The page in a window; by default of a reader who likes it calm."""
-    given: dict[str, Any] = getattr(request, "param", {})
-    page, trouble = open_page(
-        browser, given.get("scheme", "light"), given.get("width", 1280),
-        given.get("motion", "reduce"), given.get("script", True),
-    )
-    visit(page, small / given.get("page", "index.html"))
-    yield Player(page, trouble)
+    def is_at_the_begin(self) -> None:
+        expect(self.time).to_have_text("0 ms")
+        for run in (0, 1):
+            expect(self.count("answered", run)).to_have_text("0 of 20")
+            expect(self.box("waiting", run)).to_have_count(20)
+
+
+@pytest.fixture(scope="module")
+def player(browser: Browser, small: Path) -> Iterator[Player]:
+    """One visit of a reader who likes it calm, for most of the tests."""
+    page, trouble = open_page(browser, "light")
+    visit(page, small / "index.html")
+    yield Player(page)
     page.context.close()
     assert not trouble, "\n".join(trouble)
 
 
-def window(
-    motion: Motion = "reduce", width: int = 1280, script: bool = True,
-    scheme: Scheme = "light", page: str = "index.html",
-) -> pytest.MarkDecorator:
-    """With a window that differs from the usual one."""
-    return pytest.mark.parametrize(
-        "player",
-        [{
-            "motion": motion, "width": width, "script": script,
-            "scheme": scheme, "page": page,
-        }],
-        indirect=True,
-        ids=[f"{motion}-{width}-{scheme}"],
-    )  # fmt: skip
+@pytest.fixture
+def lively(browser: Browser, small: Path) -> Iterator[Player]:
+    """A visit of a reader who likes motion; every time is written down."""
+    page, trouble = open_page(browser, "light", motion="no-preference")
+    visit(page, small / "index.html")
+    page.evaluate(WATCH)
+    yield Player(page)
+    page.context.close()
+    assert not trouble, "\n".join(trouble)
+
+
+WATCH = """
+    window.seen = []; window.moved = 0;
+    new MutationObserver(() => {
+      window.moved += document.getAnimations().length;
+      window.seen.push(document.querySelector('.race-time').textContent);
+    }).observe(document.querySelector('.race-time'), {childList: true})"""
+
+
+def shown(at: int) -> str:
+    return f"{at / 1000:,.0f} ms"
 
 
 def test_nothing_is_told_before_play(player: Player) -> None:
-    expect(player.play).to_have_text("Play")
-    expect(player.time).to_have_text("0 ms")
-    expect(player.figure.locator(".race-guess")).to_be_visible()
-    for run in (0, 1):
-        expect(player.count("answered", run)).to_have_text("0 of 20")
-        expect(player.count("calls", run)).to_have_text("0")
-        expect(player.box("waiting", run)).to_have_count(20)
-    expect(player.figure.locator("details")).to_be_hidden()
-    for curtain in player.figure.locator(".race-curtain").all():
-        assert curtain.get_attribute("x") == "0%"
-        assert curtain.get_attribute("width") == "100%"
-    # A screen reader does not get the result from the charts either.
-    tree = player.figure.aria_snapshot()
-    assert "ms, the last" not in tree
-    assert "Waiting: 1 to 20. At work: none. Answered: none." in tree
-    assert player.lit() == {}
-
-
-@window(motion="no-preference")
-def test_play_by_mouse(player: Player) -> None:
-    player.figure.locator("select").select_option("fast")
-    player.page.evaluate(
-        "window.seen = [];"
-        "new MutationObserver(() => window.seen.push("
-        "  document.querySelector('.race-time').textContent))"
-        ".observe(document.querySelector('.race-time'), {childList: true})"
-    )
-    player.play.click()
-    expect(player.play).to_have_text("Pause")
-    expect(player.figure.locator(".race-guess")).to_be_hidden()
-    player.page.wait_for_function(
-        "document.getAnimations().length > 0", timeout=PLAYS
-    )
-    expect(player.play).to_have_text("Play again", timeout=PLAYS)
-    for run, name in enumerate(("02", "03")):
-        expect(player.box("answered", run)).to_have_count(20)
-        expect(player.count("answered", run)).to_have_text("20 of 20")
-        expect(player.count("work", run)).to_have_text("0")
-        calls = f"{RUNS[name].calls[-1][1]:,}"
-        expect(player.count("calls", run)).to_have_text(calls)
-    expect(player.figure.locator("details")).to_be_visible()
-    expect(player.time).to_have_text(f"{END / 1000:,.0f} ms")
-    assert player.lit() == {}
-    # It moved, and did not hop from event to event.
-    seen = set(player.page.evaluate("window.seen"))
-    assert seen - {f"{at / 1000:,.0f} ms" for at in STEPS}
-    # And once more from the beginning.
-    player.play.click()
-    expect(player.play).to_have_text("Pause")
-    player.play.click()
-    expect(player.play).to_have_text("Play")
-    expect(player.box("answered")).not_to_have_count(20)
-
-
-@window(motion="no-preference")
-def test_pause(player: Player) -> None:
-    player.figure.locator("select").select_option("slow")
-    player.play.click()
-    expect(player.time).not_to_have_text("0 ms", timeout=PLAYS)
-    player.play.click()
-    expect(player.play).to_have_text("Play")
-    frozen = player.time.text_content() or ""
-    # Many frames later nothing has moved.
-    player.page.evaluate(
-        "new Promise(done => { let left = 30; const next = () =>"
-        " left-- ? requestAnimationFrame(next) : done(); next(); })"
-    )
-    expect(player.time).to_have_text(frozen)
-    said = player.figure.locator(".race-said")
-    expect(said).to_contain_text(f"{frozen}. Server 02: ")
-
-
-def test_without_motion_it_goes_by_steps(player: Player) -> None:
-    player.figure.locator("select").select_option("fast")
-    player.page.evaluate(
-        "window.seen = []; window.moved = 0;"
-        "new MutationObserver(() => {"
-        "  window.moved += document.getAnimations().length;"
-        "  window.seen.push("
-        "    document.querySelector('.race-time').textContent); })"
-        ".observe(document.querySelector('.race-time'), {childList: true})"
-    )
-    player.play.click()
-    expect(player.play).to_have_text("Pause")
-    expect(player.play).to_have_text("Play again", timeout=PLAYS)
-    seen = player.page.evaluate("window.seen")
-    assert set(seen) <= {f"{at / 1000:,.0f} ms" for at in STEPS}
-    assert len(set(seen)) >= 20
-    assert player.page.evaluate("window.moved") == 0
-    expect(player.box("answered")).to_have_count(20)
+    """The first of the visit: nothing has been pressed."""
+    for paper in (False, True, False):
+        player.page.emulate_media(media="print" if paper else "screen")
+        details = player.figure.locator("details")
+        if paper:  # it shows the end all the same
+            player.is_at_the_end()
+            expect(details).to_be_visible()
+            expect(player.figure.locator(".race-guess")).to_be_hidden()
+            continue
+        player.is_at_the_begin()
+        expect(player.play).to_have_text("Play")
+        expect(player.figure.locator(".race-guess")).to_be_visible()
+        for run in (0, 1):
+            expect(player.count("calls", run)).to_have_text("0")
+        expect(details).to_be_hidden()
+        for curtain in player.figure.locator(".race-curtain").all():
+            assert curtain.get_attribute("x") == "0%"
+            assert curtain.get_attribute("width") == "100%"
+        # A screen reader does not get the result from the charts either.
+        tree = player.figure.aria_snapshot()
+        assert "ms, the last" not in tree
+        assert "Waiting: 1 to 20. At work: none. Answered: none." in tree
+        assert player.lit() == {}
 
 
 def test_by_keyboard(player: Player) -> None:
+    player.page.reload()
     player.play.focus()
     player.page.keyboard.press("Tab")  # the button for back is off
     expect(player.figure.locator(".race-step").nth(1)).to_be_focused()
@@ -290,11 +198,10 @@ def test_by_keyboard(player: Player) -> None:
     early = player.time.text_content() or ""
     expect(player.slider).to_have_attribute("aria-valuetext", early)
     player.page.keyboard.press("End")
-    expect(player.box("answered")).to_have_count(20)
+    player.is_at_the_end()
     expect(player.play).to_have_text("Play again")
     player.page.keyboard.press("Home")
-    expect(player.box("waiting")).to_have_count(20)
-    expect(player.time).to_have_text("0 ms")
+    player.is_at_the_begin()
     player.play.focus()
     player.page.keyboard.press("Enter")
     expect(player.play).to_have_text("Pause")
@@ -302,44 +209,68 @@ def test_by_keyboard(player: Player) -> None:
     expect(player.play).to_have_text("Play")
 
 
-def test_step_buttons(player: Player) -> None:
+def test_step_buttons_and_races_that_do_not_disturb_each_other(
+    player: Player,
+) -> None:
+    player.seek(0)
     back, forth = player.figure.locator(".race-step").all()
     expect(back).to_be_disabled()
     for at in STEPS[1:4]:
         forth.click()
-        expect(player.time).to_have_text(f"{at / 1000:,.0f} ms")
+        expect(player.time).to_have_text(shown(at))
     back.click()
-    expect(player.time).to_have_text(f"{STEPS[2] / 1000:,.0f} ms")
+    expect(player.time).to_have_text(shown(STEPS[2]))
+    other = player.page.locator("figure.seven-race").nth(1)
+    expect(other.locator(".race-time")).to_have_text("0 ms")
+    expect(other.locator(".race-guess")).to_be_visible()
+    for name, where in ((".race-head", "x1"), (".race-curtain", "x")):
+        for found in other.locator(name).all():
+            assert found.get_attribute(where) == "0%"
+    other.locator(".race-step").nth(1).click()
+    expect(other.locator(".race-time")).not_to_have_text("0 ms")
+    expect(player.time).to_have_text(shown(STEPS[2]))
     player.seek(STEPS[-2] + 1)
     forth.click()
     expect(forth).to_be_disabled()
     expect(player.play).to_be_focused()
 
 
-def test_where_everybody_is(player: Player) -> None:
-    player.seek(race_sample.DELAY * 3 // 2)
-    for run, name in enumerate(("02", "03")):
-        now = race_sample.DELAY * 3 // 2
-        clients = RUNS[name].clients
-        done = sum(c.done <= now for c in clients)
-        work = sum(c.read <= now < c.done for c in clients)
-        expect(player.count("answered", run)).to_have_text(f"{done} of 20")
-        expect(player.count("work", run)).to_have_text(f"{work}")
-        expect(player.box("answered", run)).to_have_count(done)
-        expect(player.box("work", run)).to_have_count(work)
-        expect(player.box("waiting", run)).to_have_count(20 - done - work)
-    # The number in the ring is the client's.
-    expect(player.box("work")).to_have_text(["2"])
-    label = player.figure.locator(".race-stage").first
-    player.slider.dispatch_event("change")
-    expect(label).to_have_attribute(
-        "aria-label",
-        "Where each request is. Waiting: 3 to 20. At work: 2. Answered: 1.",
-    )
-    # The counter stands at what was recorded until then.
-    expect(player.count("calls")).to_have_text("0")
-    player.seek(END // 2 + 5000)
-    expect(player.count("calls")).to_have_text("111")
+@pytest.mark.parametrize("now", [ASLEEP, END // 2])
+def test_where_everybody_is(player: Player, now: int) -> None:
+    player.seek(now)
+    for run, made in enumerate((ONE, MANY)):
+        done = [at for at, c in enumerate(made.clients, 1) if c.done <= now]
+        work = [
+            f"{at}" for at, c in enumerate(made.clients, 1)
+            if c.read <= now < c.done
+        ]
+        expect(player.count("answered", run)).to_have_text(
+            f"{len(done)} of 20"
+        )
+        expect(player.count("work", run)).to_have_text(f"{len(work)}")
+        expect(player.box("answered", run)).to_have_count(len(done))
+        left = 20 - len(done) - len(work)
+        expect(player.box("waiting", run)).to_have_count(left)
+        # The number in the ring is the client's.
+        numbers = player.box("work", run).all_inner_texts()
+        assert sorted(numbers) == sorted(work)
+        # The counter stands at what was recorded until then.
+        calls = max(count for at, count in made.calls if at <= now)
+        expect(player.count("calls", run)).to_have_text(f"{calls:,}")
+        player.slider.dispatch_event("change")
+        label = player.figure.locator(".race-stage").nth(run)
+        expect(label).to_have_attribute(
+            "aria-label", re.compile(rf"At work: {work[0] if work else 'n'}")
+        )
+    # The playhead hides what is to come.
+    for chart in player.figure.locator(".race-view svg").all():
+        x = chart.locator(".race-head").get_attribute("x1") or ""
+        part = 100 * now / END / race.MARGIN
+        assert float(x.rstrip("%")) == pytest.approx(part, abs=0.01)
+        curtain = chart.locator(".race-curtain")
+        wide = curtain.get_attribute("width") or ""
+        assert float(wide.rstrip("%")) == pytest.approx(100 - part, abs=0.01)
+        assert curtain.get_attribute("x") == x
 
 
 def line_of(file: str, function: str, text: str) -> str:
@@ -351,26 +282,19 @@ def line_of(file: str, function: str, text: str) -> str:
 
 
 def test_the_line_that_runs_is_lit(player: Player) -> None:
-    one = line_of("02", "answer_request", SLEEP_02)
-    many = line_of("03", "answer_request", SLEEP_02)
-    player.seek(50_000)
+    one = line_of("02", "answer_request", SLEEP)
+    many = line_of("03", "answer_request", SLEEP)
+    sleeping = sum(
+        span.begin <= ASLEEP < span.end
+        for lane in MANY.lanes for span in lane.spans
+        if span.kind == "wait" and span.client != NOBODY
+    )
+    assert sleeping == 20
+    player.seek(ASLEEP)
     assert player.lit() == {one: "", many: f"{TIMES}20"}
     words = player.figure.locator(".race-line").nth(1)
-    expect(words).to_contain_text(f"{TIMES}20 {SLEEP_02}")
-    player.seek(150_000)  # 03 is done
-    assert player.lit() == {one: ""}
-    # A step to the moment at which a thread reads.
-    reads = line_of("02", "receive", "connection.recv(")
-    player.seek(RUNS["02"].clients[3].read - 100)
-    assert player.lit() == {reads: ""}
-    player.seek(END)
-    assert player.lit() == {}
-    player.seek(0)
-    assert not any("sleep" in line for line in player.lit())
-
-
-def test_a_lit_line_is_copied_as_it_is(player: Player) -> None:
-    player.seek(50_000)
+    expect(words).to_contain_text(f"{TIMES}20 {SLEEP}")
+    # What is copied is the code and nothing else.
     copied = player.page.evaluate(
         "(() => { const code = document.querySelector('code[data-file]');"
         " code.setAttribute('data-md-copying', '');"
@@ -378,79 +302,41 @@ def test_a_lit_line_is_copied_as_it_is(player: Player) -> None:
         " code.removeAttribute('data-md-copying'); return text; })()"
     )
     text = pieces.read("02")
-    wanted = "\n\n\n".join(
+    assert copied.rstrip() == "\n\n\n".join(
         pieces.find(text, name).text for name in ("answer_request", "receive")
     )
-    assert copied.rstrip() == wanted
-    shown = player.page.locator("code[data-file]").first
-    height = shown.evaluate("code => code.scrollHeight")
-    player.seek(END)  # lit or not, the page does not jump
-    assert shown.evaluate("code => code.scrollHeight") == height
+    code = player.page.locator("code[data-file]").first
+    height = code.evaluate("code => code.scrollHeight")
+    player.seek(ONE.clients[1].answered - 1000)  # 03 is done
+    assert player.lit() == {one: ""}
+    # A moment at which a thread reads.
+    (read,) = (
+        span for span in ONE.lanes[0].spans
+        if span.kind == "read" and span.end == ONE.clients[3].read
+    )
+    player.seek((read.begin + read.end) // 2)
+    assert player.lit() == {line_of("02", "receive", "connection.recv("): ""}
+    player.seek(END)
+    assert player.lit() == {}
+    # Lit or not, the page does not jump.
+    assert code.evaluate("code => code.scrollHeight") == height
+    player.seek(0)
+    assert not any("sleep" in line for line in player.lit())
 
 
-def test_two_views(player: Player) -> None:
-    requests, threads = player.figure.locator(".race-view").all()
-    tabs = player.figure.locator(".race-tab")
-    expect(requests).to_be_visible()
-    expect(threads).to_be_hidden()
-    tabs.nth(1).click()
-    expect(threads).to_be_visible()
-    expect(requests).to_be_hidden()
-    expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
-    expect(tabs.nth(0)).to_have_attribute("aria-pressed", "false")
-
-
-def test_the_playhead_hides_the_future(player: Player) -> None:
-    player.seek(END // 2)
-    part = 50 / race.MARGIN
-    for chart in player.figure.locator(".race-view svg").all():
-        x = chart.locator(".race-head").get_attribute("x1") or ""
-        assert float(x.rstrip("%")) == pytest.approx(part, abs=0.01)
-        curtain = chart.locator(".race-curtain")
-        wide = curtain.get_attribute("width") or ""
-        assert float(wide.rstrip("%")) == pytest.approx(100 - part, abs=0.01)
-        assert curtain.get_attribute("x") == x
-
-
-def test_races_of_a_page_do_not_disturb_each_other(player: Player) -> None:
-    other = player.page.locator("figure.seven-race").nth(1)
-    player.seek(50_000)
-    expect(other.locator(".race-time")).to_have_text("0 ms")
-    expect(other.locator(".race-guess")).to_be_visible()
-    for name, where in ((".race-head", "x1"), (".race-curtain", "x")):
-        for found in other.locator(name).all():
-            assert found.get_attribute(where) == "0%"
-    other.locator(".race-step").nth(1).click()
-    expect(other.locator(".race-time")).not_to_have_text("0 ms")
-    expect(player.time).to_have_text("50 ms")
-    assert len(player.lit()) == 2
-
-
-@window(script=False)
-def test_without_a_script(player: Player) -> None:
-    figure = player.figure
-    expect(figure.locator("button, input, select")).to_have_count(0)
-    for run in (0, 1):
-        expect(player.box("answered", run)).to_have_count(20)
-        expect(player.count("answered", run)).to_have_text("20 of 20")
-        expect(player.count("calls", run)).to_have_text("1,234")
-    for view in figure.locator(".race-view").all():
-        expect(view).to_be_visible()
-        for curtain in view.locator(".race-curtain").all():
-            assert curtain.get_attribute("width") == "0"
-        for head in view.locator(".race-head").all():
-            expect(head).to_be_hidden()
-    figure.locator("summary").click()
-    expect(figure.locator("table").first).to_be_visible()
-
-
-def test_on_paper(player: Player) -> None:
-    player.seek(50_000)
+def test_two_views_and_paper(player: Player) -> None:
+    views = player.figure.locator(".race-view").all()
+    tabs = player.figure.locator(".race-tab").all()
+    for chosen in (0, 1):
+        tabs[chosen].click()
+        for at in (0, 1):
+            expect(views[at]).to_be_visible(visible=at == chosen)
+            pressed = str(at == chosen).lower()
+            expect(tabs[at]).to_have_attribute("aria-pressed", pressed)
+    player.seek(ASLEEP)
     player.page.emulate_media(media="print")
-    for run in (0, 1):
-        expect(player.box("answered", run)).to_have_count(20)
-        expect(player.count("answered", run)).to_have_text("20 of 20")
-    for view in player.figure.locator(".race-view").all():
+    player.is_at_the_end()
+    for view in views:
         expect(view).to_be_visible()
     for name in (".race-curtain", ".race-head", ".race-controls"):
         for found in player.figure.locator(name).all():
@@ -461,29 +347,108 @@ def test_on_paper(player: Player) -> None:
     expect(player.box("work", 1)).to_have_count(20)
 
 
-def test_on_paper_before_play(player: Player) -> None:
-    player.page.emulate_media(media="print")
-    expect(player.box("answered")).to_have_count(20)
-    expect(player.figure.locator("details")).to_be_visible()
-    expect(player.figure.locator(".race-guess")).to_be_hidden()
-    player.page.emulate_media(media="screen")
-    expect(player.box("waiting")).to_have_count(20)
-    expect(player.figure.locator("details")).to_be_hidden()
+def test_without_motion_it_goes_by_steps(player: Player) -> None:
+    player.seek(0)
+    player.figure.locator("select").select_option("fast")
+    player.page.evaluate(WATCH)
+    player.play.click()
+    expect(player.play).to_have_text("Pause")
+    expect(player.play).to_have_text("Play again", timeout=PLAYS)
+    seen = set(player.page.evaluate("window.seen"))
+    assert seen <= {shown(at) for at in STEPS}
+    assert len(seen) >= 20
+    assert player.page.evaluate("window.moved") == 0
+    player.is_at_the_end()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_accessible_while_it_plays(
-    browser: Browser, small: Path, scheme: Scheme
+def test_play_by_mouse(lively: Player) -> None:
+    lively.figure.locator("select").select_option("fast")
+    lively.play.click()
+    expect(lively.play).to_have_text("Pause")
+    expect(lively.figure.locator(".race-guess")).to_be_hidden()
+    lively.page.wait_for_function("window.moved > 0", timeout=PLAYS)
+    # A pause: many frames later nothing has moved.
+    lively.play.click()
+    expect(lively.play).to_have_text("Play")
+    frozen = lively.time.text_content() or ""
+    lively.page.evaluate(
+        "new Promise(done => { let left = 30; const next = () =>"
+        " left-- ? requestAnimationFrame(next) : done(); next(); })"
+    )
+    expect(lively.time).to_have_text(frozen)
+    said = lively.figure.locator(".race-said")
+    expect(said).to_contain_text(f"{frozen}. Server 02: ")
+    lively.play.click()
+    expect(lively.play).to_have_text("Play again", timeout=PLAYS)
+    lively.is_at_the_end()
+    expect(lively.figure.locator("details")).to_be_visible()
+    expect(lively.time).to_have_text(shown(END))
+    assert lively.lit() == {}
+    # It moved, and did not hop from event to event.
+    seen = set(lively.page.evaluate("window.seen"))
+    assert seen - {shown(at) for at in STEPS}
+    # And once more from the beginning.
+    lively.play.click()
+    expect(lively.play).to_have_text("Pause")
+    expect(lively.box("answered")).not_to_have_count(20)
+
+
+def test_without_a_script(browser: Browser, small: Path) -> None:
+    page, trouble = open_page(browser, "light", script=False)
+    page.goto((small / "index.html").as_uri())
+    player = Player(page)
+    figure = player.figure
+    expect(figure.locator("button, input, select")).to_have_count(0)
+    player.is_at_the_end()
+    for view in figure.locator(".race-view").all():
+        expect(view).to_be_visible()
+        for curtain in view.locator(".race-curtain").all():
+            assert curtain.get_attribute("width") == "0"
+        for head in view.locator(".race-head").all():
+            expect(head).to_be_hidden()
+    figure.locator("summary").click()
+    expect(figure.locator("table").first).to_be_visible()
+    page.context.close()
+    assert not trouble
+
+
+SEEK = """part => document.querySelectorAll('.race-controls input').forEach(
+    slider => { slider.value = slider.max * part;
+                slider.dispatchEvent(new Event('input')); })"""
+OUTSIDE = """
+    [...document.querySelectorAll('.race-box')].flatMap(box => {
+      const outer = box.getBoundingClientRect();
+      const inside = box.querySelectorAll(
+        '.race-dot, .race-ring, .race-shelf, .race-slot');
+      return [...inside].filter(one => {
+        const r = one.getBoundingClientRect();
+        return r.left < outer.left || r.right > outer.right
+          || r.top < outer.top || r.bottom > outer.bottom;
+      }).map(one => one.outerHTML);
+    })"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 375), ("dark", 1280)]
+)
+def test_everything_has_room_and_is_accessible(
+    browser: Browser, small: Path, scheme: Scheme, width: int
 ) -> None:
-    page, trouble = open_page(browser, scheme)
-    for view, name in enumerate(("index.html", "steps/families.html")):
+    """No dot, ring or shelf leaves its box, whatever the time."""
+    page, trouble = open_page(browser, scheme, width)
+    for name in ("index.html", "steps/families.html"):
         visit(page, small / name)
-        for figure in page.locator("figure.seven-race").all():
+        for part in (0, 0.05, 0.4, 1, 0.3):
+            page.evaluate(SEEK, part)
+            assert page.evaluate(OUTSIDE) == []
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width
+        if name != "index.html":
+            continue
+        for view, figure in enumerate(
+            page.locator("figure.seven-race").all()
+        ):
             figure.locator(".race-tab").nth(view).click()
-            figure.locator("input").evaluate(
-                "slider => { slider.value = slider.max / 3;"
-                " slider.dispatchEvent(new Event('input')); }"
-            )
         page.evaluate(
             "document.querySelectorAll('details').forEach(d => d.open = true)"
         )
@@ -495,47 +460,11 @@ def test_accessible_while_it_plays(
         for found in done.response["violations"]:
             for node in found["nodes"]:
                 trouble.append(f"{found['id']}: {node['html'][:200]}")
+    links = page.locator("figure.seven-race").first.locator("figcaption a")
+    data = "../data/recordings"
+    assert [link.get_attribute("href") for link in links.all()] == [
+        f"{data}/01.json", f"{data}/01.trace.json", f"{data}/04.json",
+        f"{data}/04.trace.json", race.PERFETTO,
+    ]  # fmt: skip
     page.context.close()
     assert not trouble, "\n".join(trouble)
-
-
-@pytest.mark.parametrize("width", [375, 1280])
-def test_everything_has_room(
-    browser: Browser, small: Path, width: int
-) -> None:
-    """No dot, ring or shelf leaves its box, whatever the time."""
-    page, trouble = open_page(browser, "light", width)
-    visit(page, small / "steps/families.html")
-    for part in (0, 0.05, 0.4, 1):
-        page.evaluate(
-            "part => document.querySelectorAll('.race-controls input')"
-            ".forEach(slider => { slider.value = slider.max * part;"
-            " slider.dispatchEvent(new Event('input')); })",
-            part,
-        )
-        outside = page.evaluate("""
-            [...document.querySelectorAll('.race-box')].flatMap(box => {
-              const outer = box.getBoundingClientRect();
-              const inside = box.querySelectorAll(
-                '.race-dot, .race-ring, .race-shelf, .race-slot');
-              return [...inside].filter(one => {
-                const r = one.getBoundingClientRect();
-                return r.left < outer.left || r.right > outer.right
-                  || r.top < outer.top || r.bottom > outer.bottom;
-              }).map(one => one.outerHTML);
-            })""")
-        assert outside == []
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= width
-    page.context.close()
-    assert not trouble
-
-
-@window(page="steps/families.html")
-def test_data_is_linked_from_any_page(player: Player) -> None:
-    links = player.figure.locator("figcaption a")
-    found = [link.get_attribute("href") for link in links.all()]
-    assert found == [
-        "../data/recordings/01.json", "../data/recordings/01.trace.json",
-        "../data/recordings/04.json", race.PERFETTO,
-    ]

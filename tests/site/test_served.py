@@ -25,7 +25,7 @@ def served(site: Path) -> Iterator[Running]:
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
         if not why_no_uring():  # else it says what it uses instead
-            assert process.complaints() == ""
+            assert process.complaints == ""
 
 
 class Window(NamedTuple):

@@ -1,31 +1,38 @@
 """tools.bench.plan: which points, how long, in which order."""
 
-import itertools
+import pytest
 
-from tools.bench import plan
+from tools.bench import plan, wrk
 from tools.bench.ab import Load
+from tools.peers import PEERS, select
 from tools.servers import SERVERS, by_name
 
 ALL = list(SERVERS)
+SMOKE = [by_name(name) for name in plan.SMOKE]
+FEW = [by_name("03-pool"), by_name("07")]
 
 
-def seconds(tasks: list[plan.Task]) -> float:
-    return sum(task.seconds * task.repeats for task in tasks)
+def of_peers(with_wrk: bool = True, ports: bool = True) -> list[plan.Task]:
+    return plan.peers(select("nginx"), FEW, 5, with_wrk, ports)
 
 
-def test_a_default_run_takes_about_three_minutes() -> None:
-    assert seconds(plan.default(ALL, 1, True)) < 240
-
-
-def test_a_smoke_run_takes_less_than_half_a_minute() -> None:
-    servers = [by_name(name) for name in plan.SMOKE]
-    assert seconds(plan.smoke(servers, 1)) < 25
-
-
-def test_a_full_run_takes_about_35_minutes() -> None:
-    tasks = plan.default(ALL, 3, True) + plan.syscalls(ALL)
-    total = seconds(tasks) + plan.sweep_seconds(len(ALL), 3)
-    assert total < 40 * 60
+@pytest.mark.parametrize(
+    ("tasks", "more", "most"),
+    [
+        (plan.default(ALL, 1, True), 0.0, 4 * 60),
+        (plan.smoke(SMOKE, 1), 0.0, 25),
+        (
+            plan.default(ALL, 3, True) + plan.syscalls(ALL),
+            plan.sweep_seconds(len(ALL), 3), 40 * 60,
+        ),
+        (plan.peers(list(PEERS), ALL, 5, True, True), 0.0, 20 * 60),
+    ],
+    ids=["default", "smoke", "full", "peers"],
+)
+def test_a_run_takes_about_as_long_as_help_says(
+    tasks: list[plan.Task], more: float, most: float
+) -> None:
+    assert sum(t.seconds * t.repeats for t in tasks) + more < most
 
 
 def test_the_classic_run_is_exactly_the_classic_command() -> None:
@@ -35,34 +42,52 @@ def test_the_classic_run_is_exactly_the_classic_command() -> None:
         assert task.delay == 0.1
 
 
-def test_every_server_is_in_every_suite() -> None:
-    tasks = plan.default(ALL, 1, True)
-    for _, group in itertools.groupby(tasks, key=lambda t: t.suite):
-        assert [t.server for t in group] == ALL
+def test_every_server_is_in_every_suite_without_mixing_them() -> None:
+    tasks = plan.default(FEW, 2, True)
+    order = [(t.suite, n, t.server.name) for t, n in plan.interleave(tasks)]
+    assert order == [
+        (suite, number, server.name)
+        for suite in ("classic", "many", "raw-new", "raw-keep")
+        for number in (1, 2)
+        for server in FEW
+    ]
+    order = [(t.suite, n, t.server.name)
+             for t, n in plan.interleave(of_peers())]
+    assert order == [
+        (suite, number, name)
+        for suite in ("peer-keep", "peer-new")
+        for number in range(1, 6)
+        for name in ("nginx", "03-pool", "07")
+    ]
 
 
-def test_few_new_connections_where_ports_stay_busy() -> None:
-    for task in plan.default(ALL, 1, False):
+@pytest.mark.parametrize(
+    "tasks", [plan.default(ALL, 1, False), of_peers(ports=False)],
+    ids=["default", "peers"],
+)
+def test_few_new_connections_where_ports_stay_busy(
+    tasks: list[plan.Task]
+) -> None:
+    for task in tasks:
         if not task.load.keep_alive:
             assert isinstance(task.load, Load)
             assert task.load.requests <= plan.PORTS_ELSEWHERE
 
 
-def test_repeats_are_interleaved() -> None:
-    servers = [by_name("03"), by_name("06")]
-    tasks = plan.classic(servers, 2)
-    order = [(t.server.name, n) for t, n in plan.interleave(tasks)]
-    assert order == [("03", 1), ("06", 1), ("03", 2), ("06", 2)]
+def test_each_peer_has_one_worker() -> None:
+    for task in of_peers():
+        assert (task.delay, task.load.clients) == (0.0, 100)
+        wanted = ("--workers", "1") if task.server.name == "07" else ()
+        assert task.options == wanted
 
 
-def test_suites_are_not_mixed() -> None:
-    tasks = plan.default([by_name("03")], 2, True)
-    order = [t.suite for t, _ in plan.interleave(tasks)]
-    assert order == [
-        suite
-        for suite in ("classic", "many", "raw-new", "raw-keep")
-        for _ in range(2)
-    ]
+def test_wrk_keeps_connections_ab_makes_new_ones() -> None:
+    loads = {t.suite: t.load for t in of_peers()}
+    assert isinstance(loads["peer-keep"], wrk.Load)
+    assert not loads["peer-new"].keep_alive
+    without = {t.suite: t.load for t in of_peers(with_wrk=False)}
+    assert isinstance(without["peer-keep"], Load)
+    assert without["peer-keep"].keep_alive
 
 
 def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:
@@ -72,6 +97,8 @@ def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:
     for clients, rate in rate_of.items():
         task = plan.sweep_task(by_name("03"), clients, 1, rates)
         assert isinstance(task.load, Load)
+        # It has a limit beyond our patience.
+        assert 1000 * (task.load.seconds or 0) > plan.PATIENCE_MS
         found[clients] = task.load.requests
         rates.append(rate)
     return found
@@ -81,13 +108,9 @@ def test_a_point_of_the_sweep_takes_the_time_it_should() -> None:
     ideal = {2**n: 9.9 * 2**n for n in range(13)}
     for clients, requests in sweep_requests(ideal).items():
         assert 2.0 <= requests / ideal[clients] <= 4.0
-
-
-def test_a_blocking_server_does_not_take_minutes() -> None:
-    blocking = {2**n: 9.9 for n in range(8)}
-    requests = sweep_requests(blocking)
-    assert all(n / 9.9 <= plan.SWEEP_LIMIT + 1 for n in requests.values())
-    assert requests[64] == 64  # every client once
+    blocking = sweep_requests({2**n: 9.9 for n in range(8)})
+    assert all(n / 9.9 <= plan.SWEEP_LIMIT + 1 for n in blocking.values())
+    assert blocking[64] == 64  # every client once
 
 
 def test_every_client_makes_the_same_number_of_requests() -> None:
@@ -95,9 +118,3 @@ def test_every_client_makes_the_same_number_of_requests() -> None:
     for clients, requests in sweep_requests(rates).items():
         assert requests >= clients
         assert requests % clients == 0
-
-
-def test_a_sweep_run_has_a_time_limit_beyond_our_patience() -> None:
-    task = plan.sweep_task(by_name("01"), 128, 1, [9.9] * 7)
-    assert task.load.seconds is not None
-    assert 1000 * task.load.seconds > plan.PATIENCE_MS

@@ -1,12 +1,13 @@
-"""tools.bench.run and server: good servers, and ones that go wrong."""
+"""tools.bench.run and server: good servers, and ones that go wrong.
 
-import contextlib
+Peers too: they run in the same way, but say nothing when they are ready.
+"""
+
 import io
 import shutil
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,59 +17,76 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from tools.bench import plan, server, table
+from tools.bench import plan, server, table, wrk
 from tools.bench import run as bench_run
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
-from tools.data.results import LATENCIES, Machine, Point, Results, Run, load
+from tools.common.launch import eventually
+from tools.data import raw
+from tools.data.results import (
+    LATENCIES,
+    MORE_SUITES,
+    Machine,
+    Point,
+    Results,
+    Run,
+    load,
+)
+from tools.peers import Peer
+from tools.peers import by_name as peer_by_name
 from tools.servers import ROOT, Server, by_name
 
 MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)
-MakeServer = Callable[..., Server]
-LOAD = "ab" if shutil.which("ab") else "python"
-SHORT = Load(4, 40, 2)
+MakeServer = Callable[..., Any]
+SHORT = Load(4, 40, 60)
+WITH_AB = "ab" if shutil.which("ab") else "python"
 
-# A server with a fault: 200 for each request, a thread for each.
-FAKE = """
+# A server with a fault: the page for each request, a thread for each.
+FAKE = f"""
 import os, signal, socket, struct, sys, threading, time
-FAULT = {fault!r}
+sys.path.insert(0, {str(ROOT)!r})
+from tools.bench.peers import page
+fault = sys.argv[1]
+port = int(sys.argv[2]) if len(sys.argv) == 3 else 0  # as a peer
 answered = 0
 last = threading.Lock()
+text = {{
+    "busy": page.KEPT.replace(b"200 OK", b"503 Busy"),
+    "another page": page.KEPT.replace(b"works!", b"burns!"),
+    "another type": page.KEPT.replace(b"; charset=utf-8", b""),
+}}.get(fault, page.KEPT)
 
 def answer(connection):
     global answered
     with connection:
-        connection.recv(4096)
+        if not connection.recv(4096):
+            return
         answered += 1
-        if FAULT == "dies" and answered > 10:
+        if fault == "dies" and answered > 10:
             last.acquire()
             print("no more today", file=sys.stderr, flush=True)
             os._exit(3)
-        if FAULT == "falls silent" and answered > 10:
-            time.sleep(60)
-        if FAULT == "resets" and answered % 5 == 0:
+        if fault == "falls silent" and answered > 10:
+            time.sleep(600)
+        if fault == "resets" and answered % 5 == 0:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             return
-        status = b"503 Busy" if FAULT == "busy" else b"200 OK"
-        connection.sendall(
-            b"HTTP/1.1 " + status + b"\\r\\nConnection: close\\r\\n"
-            b"Content-Length: 5\\r\\n\\r\\nhello"
-        )
+        connection.sendall(text)
 
-if FAULT == "crashes":
+if fault == "crashes":
     raise SystemExit("no such colour")
-if FAULT == "never ready":
-    time.sleep(60)
-if FAULT == "ignores SIGTERM":
+if fault == "never ready":
+    time.sleep(600)
+if fault == "ignores SIGTERM":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if FAULT == "leaves a worker":
-    if os.fork() == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(60)
-listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-port = listener.getsockname()[1]
-print(f"Serving on http://127.0.0.1:{{port}}/ (Ctrl-C to stop)", flush=True)
+if fault == "leaves a worker" and os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+listener = socket.create_server(("127.0.0.1", port), backlog=64)
+if not port:
+    url = "http://127.0.0.1:%d/" % listener.getsockname()[1]
+    print(f"Serving on {{url}} (Ctrl-C to stop)", flush=True)
 while True:
     connection, _ = listener.accept()
     threading.Thread(target=answer, args=[connection], daemon=True).start()
@@ -77,15 +95,21 @@ while True:
 
 @pytest.fixture
 def fake(tmp_path: Path) -> MakeServer:
-    """Makes a server with the fault named."""
+    """Makes a server, or a peer, with the fault named."""
+    (tmp_path / "fake.py").write_text(FAKE)
 
-    def make(fault: str = "") -> Server:
-        file = tmp_path / f"{fault.replace(' ', '_') or 'good'}.py"
-        file.write_text(FAKE.format(fault=fault))
-        like = by_name("03")
-        return Server(
-            file.stem, 3, str(file), "a fake", "a thread", like.lessons
+    def make(fault: str = "good", peer: bool = False) -> Any:
+        name = fault.replace(" ", "_")
+        if peer:
+            words = (sys.executable, str(tmp_path / "fake.py"), fault)
+            return Peer(name, "a fake", "It is none.", (*words, "{port}"))
+        file = tmp_path / f"{name}.py"
+        file.write_text(
+            f"import runpy, sys\nsys.argv[1:] = [{fault!r}]\n"
+            f"runpy.run_path({str(tmp_path / 'fake.py')!r})\n"
         )
+        lessons = by_name("03").lessons
+        return Server(name, 3, str(file), "a fake", "a thread", lessons)
 
     return make
 
@@ -94,10 +118,9 @@ def fake(tmp_path: Path) -> MakeServer:
 def bench(tmp_path: Path) -> Iterator[bench_run.Bench]:
     results = Results(
         "./bench.sh", "default", "2026-01-01T00:00:00+00:00", "", MACHINE,
-        {}, LOAD,
+        {}, WITH_AB,
     )
-    console = Console(file=io.StringIO(), width=100)
-    with Progress(console=console) as progress:
+    with Progress(console=Console(file=io.StringIO(), width=100)) as progress:
         yield bench_run.Bench(
             results, tmp_path / "results", progress, (900, "it is small")
         )
@@ -109,58 +132,43 @@ def children() -> list[psutil.Process]:
 
 
 def screen(bench: bench_run.Bench) -> str:
+    """What was printed, with the tables, in one line."""
+    table.show(bench.results, bench.progress.console)
     file = bench.progress.console.file
     assert isinstance(file, io.StringIO)
-    return file.getvalue()
+    return " ".join(file.getvalue().split())
 
 
 def measure(
-    bench: bench_run.Bench, one: Server, load: Load = SHORT, repeats: int = 1
+    bench: bench_run.Bench, one: Server | Peer, load: Load | wrk.Load = SHORT,
+    suite: str = "classic", repeats: int = 1,
 ) -> Run:
-    bench.measure_all([plan.Task(one, "classic", 0.1, load, repeats)])
+    delay = 0.1 if suite == "classic" else 0.0
+    bench.measure_all([plan.Task(one, suite, delay, load, repeats)])
     return bench.results.points[-1].runs[-1]
 
 
-def test_a_good_run_has_every_figure(
-    bench: bench_run.Bench, fake: MakeServer
+@pytest.mark.parametrize("peer", [False, True])
+def test_a_good_run_has_every_figure_and_is_saved(
+    bench: bench_run.Bench, fake: MakeServer, peer: bool
 ) -> None:
-    run = measure(bench, fake())
+    run = measure(bench, fake(peer=peer), repeats=2)
     assert run.error is None
     assert run.requests == 40
     assert run.failed == run.non_2xx == 0
     assert run.requests_per_second
     assert set(run.latency_ms) == set(LATENCIES)
-    assert run.body_bytes == 5
+    assert run.body_bytes == 249
     assert run.figure("cpu_ms")
     assert (run.peak_memory or 0) > 1_000_000
     assert (run.threads or 0) >= 1
     assert run.context_switches is not None
-    assert run.command.splitlines()[0].startswith("python3 ")
-    assert " -t 2 -n 40 -c 4 http://127.0.0.1:" in run.command
-
-
-def test_each_command_is_shown_before_it_runs(
-    bench: bench_run.Bench, fake: MakeServer
-) -> None:
-    run = measure(bench, fake())
-    command = run.command.splitlines()[1]
-    assert f"$ {command}" in screen(bench)
-
-
-def test_raw_outputs_stand_under_their_commands(
-    bench: bench_run.Bench, fake: MakeServer
-) -> None:
-    run = measure(bench, fake(), repeats=2)
-    text = (bench.folder / "raw" / "good.txt").read_text()
+    text = raw.read(bench.folder, "good")
     for command in run.command.splitlines():
         assert f"$ {command}\n" in text
     assert text.count("Complete requests:") == 2
-
-
-def test_results_are_saved_after_every_point(
-    bench: bench_run.Bench, fake: MakeServer
-) -> None:
-    measure(bench, fake())
+    assert " -t 60 -n 40 -c 4 http://127.0.0.1:" in command
+    assert f"$ {command}" in screen(bench)  # before it ran
     saved = load(bench.folder)
     assert not saved.complete
     assert saved.points == bench.results.points
@@ -169,22 +177,34 @@ def test_results_are_saved_after_every_point(
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"),
+    ("fault", "peer", "words"),
     [
-        ("crashes", "the server does not start: no such colour"),
-        ("busy", "GET / is answered with status 503"),
+        ("crashes", False, "the server does not start: no such colour"),
+        ("crashes", True, "the server does not start: no such colour"),
+        ("never ready", False, "the server was not ready 0.5 s after its "
+         "start"),
+        ("never ready", True, "the server was not ready 0.5 s after its "
+         "start"),
+        ("busy", False, "GET / is answered with status 503"),
+        ("another page", True, "GET / is answered with another page (249 "
+         "bytes instead of 249)"),
+        ("another type", True, "GET / is answered with Content-Type: "
+         "text/html instead of text/html; charset=utf-8"),
+        ("dies", False, "the server died: no more today"),
     ],
 )
 def test_a_server_that_does_not_work_is_a_row(
-    bench: bench_run.Bench, fake: MakeServer, fault: str, words: str
+    bench: bench_run.Bench, fake: MakeServer, fault: str, peer: bool,
+    words: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = measure(bench, fake(fault))
+    if fault == "never ready":
+        monkeypatch.setattr(server, "READY_SECONDS", 0.5)
+    run = measure(bench, fake(fault, peer=peer))
     point = bench.results.points[-1]
     assert run.error == point.reason == words
     assert point.status == "failed"
     assert load(bench.folder).points == [point]
-    table.show(bench.results, bench.progress.console)
-    assert words in " ".join(screen(bench).split())
+    assert words in screen(bench)
 
 
 def test_a_server_that_is_missing_is_a_row(bench: bench_run.Bench) -> None:
@@ -192,21 +212,7 @@ def test_a_server_that_is_missing_is_a_row(bench: bench_run.Bench) -> None:
     assert measure(bench, missing).error == "there is no 99_none/server.py"
 
 
-def test_a_server_that_is_never_ready(
-    bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "READY_SECONDS", 0.5)
-    error = measure(bench, fake("never ready")).error
-    assert error == "the server was not ready 0.5 s after its start"
-
-
-def test_a_server_that_dies_under_load(
-    bench: bench_run.Bench, fake: MakeServer
-) -> None:
-    error = measure(bench, fake("dies")).error
-    assert error == "the server died: no more today"
-
-
+@pytest.mark.thorough
 def test_a_server_that_falls_silent(
     bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,60 +232,48 @@ def test_failed_requests_are_counted_and_no_end(
     assert (run.requests, run.failed) == (32, 8)
 
 
-def test_a_server_that_ignores_sigterm_is_killed(
-    bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "STOP_SECONDS", 0.3)
-    assert measure(bench, fake("ignores SIGTERM")).error is None
-
-
-def test_workers_that_stay_are_killed(
-    bench: bench_run.Bench, fake: MakeServer
-) -> None:
-    assert measure(bench, fake("leaves a worker")).error is None
+@pytest.mark.parametrize("fault", ["ignores SIGTERM", "leaves a worker"])
+def test_what_does_not_end_is_killed(fake: MakeServer, fault: str) -> None:
+    process = server.Process(fake(fault), 0.1)
+    family = process.processes()
+    process.stop(0.3)
+    assert not psutil.wait_procs(family, 10)[1]
+    assert children() == []
 
 
 def test_an_interrupt_ends_all_processes(
     bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt() -> None:
+    def interrupt() -> None:  # while the load is under way
+        eventually(lambda: len(children()) > 1, 60)
         signal.raise_signal(signal.SIGINT)
 
     # Tests in the background of a shell may have it ignored.
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Timer(0.8, interrupt).start()
+    threading.Thread(target=interrupt).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            measure(bench, fake("falls silent"), Load(4, 40, 20))
+            measure(bench, fake("falls silent"), Load(4, 40, 60))
     finally:
         signal.signal(signal.SIGINT, old)
     assert children() == []
 
 
-def test_a_sweep_ends_where_the_machine_does(
-    bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "SWEEP_SECONDS", 0.1)
-    bench.limit = (2, "this machine is small")
-    bench.sweep([fake()], 1)
-    line = bench.results.suite("sweep")
-    assert [p.clients for p in line] == [1, 2]
-    assert [p.end for p in line] == [False, True]
-    assert line[-1].reason == "this machine is small"
-
-
-def test_a_sweep_ends_where_the_server_does(
+@pytest.mark.thorough
+def test_a_sweep_ends_where_server_or_machine_do(
     bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "SWEEP_SECONDS", 0.1)
     bench.limit = (16, "this machine is small")
     bench.sweep([fake(), fake("dies")], 2)
+    line = bench.results.suite("sweep", "good")
+    assert [p.clients for p in line] == [1, 2, 4, 8, 16]
+    assert [p.end for p in line] == [False] * 4 + [True]
     ends = {p.server: p.reason for p in bench.results.points if p.end}
     assert ends == {
         "dies": "the server died: no more today",
         "good": "this machine is small",
     }
-    table.show(bench.results, bench.progress.console)
     assert "no more today" in screen(bench)
 
 
@@ -290,9 +284,7 @@ def test_a_sweep_ends_where_the_server_does(
 def test_system_calls_are_counted(
     bench: bench_run.Bench, fake: MakeServer
 ) -> None:
-    task = plan.Task(fake(), "syscalls", 0.0, Load(1, 20, 5))
-    bench.measure_all([task])
-    run = bench.results.points[0].runs[0]
+    run = measure(bench, fake(), Load(1, 20, 60), "syscalls")
     if run.error and "could not attach" in run.error:
         pytest.skip(run.error)
     assert run.error is None
@@ -308,31 +300,71 @@ def test_skipped_points_say_why(
     saved = load(bench.folder).points
     assert [p.status for p in saved] == ["skipped", "skipped"]
     assert saved[0].reason == "strace is not installed"
-    table.show(bench.results, bench.progress.console)
     assert "strace is not installed" in screen(bench)
 
 
-def test_cpu_time_is_that_of_the_load(fake: MakeServer) -> None:
+@pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is needed")
+def test_a_run_with_wrk(bench: bench_run.Bench) -> None:
+    run = measure(bench, by_name("06-protocol"), wrk.Load(4, 1), "peer-keep")
+    assert run.error is None
+    assert run.requests_per_second
+    assert set(run.latency_ms) == {"mean", "p50", "p75", "p90", "p99", "max"}
+    assert "\nwrk -t1 -c4 -d1s " in run.command
+    assert bench.results.points[0].keep_alive
+
+
+@pytest.mark.thorough
+def test_the_keep_alive_of_others_is_checked(bench: bench_run.Bench) -> None:
+    bench.results.load = "python"
+    keep = Load(4, 40, 60, keep_alive=True)
+    shares = [
+        measure(bench, by_name(name), keep, "peer-keep").extra[
+            "kept_alive_share"
+        ]
+        for name in ("02", "06-protocol")
+    ]
+    assert shares[0] == 0.0 and shares[1] > 0.9
+    assert "each answer to this load: 02 (ab speaks" in screen(bench)
+
+
+def test_the_cheapest_peer_stands_first_and_nginx_is_one(
+    bench: bench_run.Bench
+) -> None:
+    for name, cpu in {"node": 0.015, "nginx": 0.01, "07": 0.008}.items():
+        runs = [
+            Run(
+                "x", requests=1000, seconds=1.0, requests_per_second=1000.0,
+                cpu_user=cpu * part / 4, cpu_system=cpu * part * 3 / 4,
+                latency_ms={"p50": 0.25, "p99": 2.0},
+            )
+            for part in (0.9, 1.0, 1.1)
+        ]
+        point = Point(name, "peer-keep", 100, 0.0, runs=runs)
+        bench.results.points.append(point)
+    blazio = peer_by_name("blazio")
+    task = plan.Task(blazio, "peer-keep", 0.0, wrk.Load(100, 3))
+    bench.skip([task], "blazio is not to be had")
+    said = screen(bench)
+    assert f"peer-keep: {MORE_SUITES['peer-keep']}" in said
+    rows = (
+        "07 8.0 0.80 25 % ", " 7.2-8.8 ", "nginx 10.0 1.00 25 % ",
+        "node 15.0 1.50 25 % ", "blazio skipped ", "blazio is not to be had",
+    )
+    places = [said.find(row) for row in rows]
+    assert places == sorted(places) and places[0] > 0
+
+
+def test_cpu_time_is_that_of_the_load() -> None:
     with server.start(by_name("02"), 0.0) as process:
-        meter = Meter(process)
-        idle = meter.read()
+        idle = Meter(process).read()
         assert idle.cpu_user + idle.cpu_system < 0.02
+        meter = Meter(process)
+        process.warm_up(1)  # below a step of the kernel's clock
+        little = meter.read()
         process.warm_up(100)
         busy = meter.read()
-    assert 0.002 < busy.cpu_user + busy.cpu_system < 1.0
-
-
-def test_cpu_time_below_a_step_of_the_kernel_counts() -> None:
-    with server.start(by_name("02"), 0.0) as process:
-        meter = Meter(process)
-        process.warm_up(1)
-        cost = meter.read()
-    assert 0 < cost.cpu_user + cost.cpu_system < 0.5
-
-
-def test_local_paths_are_taken_out_of_messages() -> None:
-    text = f"can't open {ROOT}/03_threading/server.py in {Path.home()}"
-    assert server.scrub(text) == "can't open 03_threading/server.py in ~"
+    costs = [c.cpu_user + c.cpu_system for c in (little, busy)]
+    assert 0 < costs[0] < costs[1] < 5.0
 
 
 def run_with(clients: int = 8, worst: float = 100.0, **figures: Any) -> Run:
@@ -358,17 +390,11 @@ def run_with(clients: int = 8, worst: float = 100.0, **figures: Any) -> Run:
     ],
 )
 def test_why_a_line_ends(run: Run, reason: str) -> None:
-    assert bench_run.trouble(run) == reason
     point = Point("03", "sweep", 8, 0.1, runs=[run])
     bench_run.judge(point)
     assert (point.end, point.reason) == (bool(reason), reason)
-
-
-def test_one_bad_run_of_three_does_not_end_a_line() -> None:
-    point = Point(
-        "03", "sweep", 8, 0.1,
-        runs=[run_with(), run_with(failed=1), run_with()],
-    )
+    # One bad run of three does not end a line.
+    point = Point("03", "sweep", 8, 0.1, runs=[run_with(), run, run_with()])
     bench_run.judge(point)
     assert not point.end
 
@@ -379,13 +405,10 @@ def test_a_load_that_does_not_end_is_killed(
     monkeypatch.setattr(bench_run, "END_SECONDS", 0.2)
     stubborn = (
         "import signal, time; signal.signal(2, signal.SIG_IGN); "
-        "print('hello', flush=True); time.sleep(60)"
+        "print('hello', flush=True); time.sleep(600)"
     )
-    begun = time.monotonic()
     text, late = bench_run.run_load(
-        [sys.executable, "-c", stubborn], 0.5, lambda: None
+        [sys.executable, "-c", stubborn], 1.5, lambda: None
     )
-    assert (text, late) == ("hello\n", True)
-    assert time.monotonic() - begun < 5
-    with contextlib.suppress(psutil.Error):
-        assert children() == []
+    assert late and text in ("hello\n", "")
+    assert children() == []

@@ -1,12 +1,16 @@
-"""tools.bench.perfetto: a recording in the Trace Event Format."""
+"""A recording in the Trace Event Format, for Perfetto."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from tools.bench import perfetto
+import pytest
+
+from tools.bench.recording import perfetto
+from tools.data import recording
 from tools.data.recording import NOBODY, Client, Lane, Recording, Span
 from tools.data.results import Machine
+from tools.servers import SERVERS, Server
 
 MADE = Recording(
     server="07",
@@ -30,69 +34,58 @@ MADE = Recording(
 )
 
 
-def of(kind: str, pid: int | None = None) -> list[dict[str, Any]]:
-    return [
-        event
-        for event in perfetto.events(MADE)
-        if event["ph"] == kind and pid in (None, event["pid"])
-    ]
+@pytest.fixture
+def trace(tmp_path: Path) -> dict[str, Any]:
+    file = perfetto.save(MADE, tmp_path / "new")
+    assert file.name == "07.trace.json"
+    assert [file] == list(file.parent.iterdir())
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
-def test_a_process_a_worker_and_one_for_the_clients() -> None:
+def test_processes_and_threads_are_named(trace: dict[str, Any]) -> None:
+    assert trace["displayTimeUnit"] == "ms"
+    assert trace["otherData"] == {"server": MADE.command, "note": MADE.note}
     names = {
-        event["pid"]: event["args"]["name"]
-        for event in of("M")
-        if event["name"] == "process_name"
+        (event["pid"], event.get("tid")): event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["name"] in ("process_name", "thread_name")
     }
     assert names == {
-        1: "clients", 2: "server 07, worker 1", 3: "server 07, worker 2",
+        (1, None): "clients", (1, 1): "client 1", (1, 2): "client 2",
+        (2, None): "server 07, worker 1", (2, 1): "worker 1",
+        (3, None): "server 07, worker 2", (3, 2): "worker 2",
     }  # fmt: skip
 
 
-def test_a_thread_a_lane_and_a_client() -> None:
-    names = {
-        (event["pid"], event["tid"]): event["args"]["name"]
-        for event in of("M")
-        if event["name"] == "thread_name"
-    }
-    assert names == {
-        (1, 1): "client 1", (1, 2): "client 2",
-        (2, 1): "worker 1", (3, 2): "worker 2",
-    }  # fmt: skip
-
-
-def test_a_complete_event_for_each_span() -> None:
-    read = {
+def test_each_span_is_an_event(trace: dict[str, Any]) -> None:
+    events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert events[-2] == {
         "ph": "X", "pid": 2, "tid": 1, "ts": 20, "dur": 10,
         "name": "read", "cat": "server", "args": {"client": 1},
     }  # fmt: skip
-    wait, found = of("X", 2)
-    assert found == read
-    assert (wait["name"], wait["ts"], wait["dur"]) == ("wait", 0, 20)
-    assert wait["args"] == {}  # for nobody
-    assert [event["name"] for event in of("X", 3)] == ["work"]
-
-
-def test_what_each_client_did() -> None:
-    first = [event for event in of("X", 1) if event["tid"] == 1]
-    assert [(e["name"], e["ts"], e["dur"]) for e in first] == [
-        ("connect", 0, 10), ("send", 10, 2), ("wait", 12, 1068),
-        ("receive", 1080, 10),
+    shown = [
+        (e["pid"], e["name"], e["ts"], e["dur"], e["args"].get("client"))
+        for e in events[:4] + events[-3:]
+    ]
+    assert shown == [
+        (1, "connect", 0, 10, 1), (1, "send", 10, 2, 1),
+        (1, "wait", 12, 1068, 1), (1, "receive", 1080, 10, 1),
+        (2, "wait", 0, 20, None),  # for nobody
+        (2, "read", 20, 10, 1), (3, "work", 5, 4, None),
     ]  # fmt: skip
+    calls = [e for e in trace["traceEvents"] if e["ph"] == "C"]
+    assert [(e["ts"], e["args"]["made"]) for e in calls] == MADE.calls
 
 
-def test_the_counter_of_system_calls() -> None:
-    assert [(e["ts"], e["args"]["made"]) for e in of("C")] == [
-        (20, 1), (30, 3),
-    ]  # fmt: skip
-
-
-def test_the_file(tmp_path: Path) -> None:
-    file = perfetto.save(MADE, tmp_path / "new")
-    assert file.name == "07.trace.json"
-    found = json.loads(file.read_text(encoding="utf-8"))
-    assert found["traceEvents"] == perfetto.events(MADE)
-    assert found["otherData"] == {
-        "server": MADE.command, "note": MADE.note,
-    }  # fmt: skip
-    assert [file] == list(file.parent.iterdir())
+@pytest.mark.parametrize("one", SERVERS, ids=lambda s: s.name)
+def test_the_committed_traces_are_the_recordings(
+    one: Server, tmp_path: Path
+) -> None:
+    kept = recording.REFERENCE / f"{one.name}{perfetto.ENDING}"
+    found = recording.load(recording.REFERENCE / f"{one.name}.json")
+    made = perfetto.save(found, tmp_path)
+    assert kept.read_text(encoding="utf-8") == made.read_text("utf-8")
+    # A line a client and a lane, so that the folder stays small.
+    lines = kept.read_text(encoding="utf-8").count("\n")
+    assert lines < len(found.clients) + len(found.lanes) + 12

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tools.bench import calls
-from tools.bench.burst import Moments
-from tools.bench.timeline import (
+from tools.bench.recording.burst import Moments
+from tools.bench.recording.timeline import (
     MOST_COUNTS,
     Server,
     Timeline,

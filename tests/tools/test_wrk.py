@@ -71,8 +71,7 @@ BAD_OPTION = "wrk: invalid option -- 'q'\nUsage: wrk <options> <url>\n"
 
 def test_every_figure_of_a_good_output() -> None:
     report = wrk.parse(GOOD)
-    assert report.requests == 27172
-    assert report.per_second == 24695.40
+    assert (report.requests, report.per_second) == (27172, 24695.40)
     assert report.seconds == pytest.approx(1.10)
     assert report.failed == report.non_2xx == 0
     assert report.finished
@@ -83,33 +82,19 @@ def test_every_figure_of_a_good_output() -> None:
     })
 
 
-def test_without_percentiles_there_are_none() -> None:
-    assert set(wrk.parse(MISSING).latency_ms) == {"mean", "max"}
-
-
-def test_error_answers_are_counted() -> None:
-    report = wrk.parse(MISSING)
-    assert (report.requests, report.non_2xx) == (37104, 37104)
-
-
-def test_broken_connections_are_failures() -> None:
-    report = wrk.parse(RESETS)
-    assert (report.requests, report.failed) == (879, 878)
-    assert report.errors == {
+def test_what_goes_wrong_is_counted() -> None:
+    errors = wrk.parse(MISSING)  # printed without percentiles
+    assert (errors.requests, errors.non_2xx) == (37104, 37104)
+    assert set(errors.latency_ms) == {"mean", "max"}
+    broken = wrk.parse(RESETS)
+    assert (broken.requests, broken.failed) == (879, 878)
+    assert broken.errors == {
         "connect": 0, "read": 878, "write": 0, "timeout": 0,
     }
-
-
-def test_an_answer_after_the_timeout_is_none() -> None:
-    report = wrk.parse(TOO_LATE)
-    assert (report.requests, report.failed) == (0, 2)
-    assert report.per_second == 0.0
-    assert report.latency_ms == {}
-
-
-def test_an_interrupted_run_is_not_finished() -> None:
-    text = GOOD.replace("Running 1s", "Running 20s")
-    assert not wrk.parse(text).finished
+    late = wrk.parse(TOO_LATE)  # an answer after the timeout is none
+    assert (late.requests, late.failed, late.per_second) == (0, 2, 0.0)
+    assert late.latency_ms == {}
+    assert not wrk.parse(GOOD.replace("Running 1s", "Running 20s")).finished
 
 
 @pytest.mark.parametrize(
@@ -142,20 +127,14 @@ def test_an_output_without_figures_says_why(
     assert str(caught.value) == sentence
 
 
-def test_the_command() -> None:
+def test_the_command_and_the_version(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert wrk.Load(100, 3).command("http://127.0.0.1:1/") == [
         "wrk", "-t1", "-c100", "-d3s", "--timeout", "10s", "--latency",
         "http://127.0.0.1:1/",
     ]
-
-
-@pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is needed")
-def test_the_version_of_the_installed_one() -> None:
-    assert (wrk.version() or "").startswith(("3.", "4."))
-
-
-def test_no_version_without_wrk(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
+    if shutil.which("wrk"):
+        assert (wrk.version() or "").startswith(("3.", "4."))
     monkeypatch.setenv("PATH", "/nowhere")
     assert wrk.version() is None

@@ -1,16 +1,11 @@
 """The command line of ./bench.sh."""
 
 import argparse
-import datetime
 import importlib
 import os
-import re
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol, cast
@@ -26,20 +21,29 @@ from rich.progress import (
 
 from tools import peers
 from tools.bench import plan, preflight, table, wrk
-from tools.bench.keep import make_reference, whole
+from tools.bench.numbers import whole
+from tools.bench.outcome import as_typed, make_reference, own_folder
 from tools.bench.peers import start
 from tools.bench.run import Bench
-from tools.bench.server import ServerError
-from tools.data.results import DATA, OWN, REFERENCE, Results
-from tools.servers import ROOT, SERVERS, Server, by_name, select
+from tools.common.files import DataError
+from tools.data.results import DATA, REFERENCE, STEPS, load
+from tools.servers import ROOT, SERVERS, by_name, select
 
 FULL_REPEATS = 3
 PEER_REPEATS = 5
 MOST_REPEATS = 50
 WIDTH = 100  # columns when the output goes to a file
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
-EXPERIMENTS = Path(__file__).parent  # the folder of x_NAME.py
-HELP = {"-h", "--help"}
+MODES = ("classic", "full", "smoke", "peers")
+
+# ./bench.sh NAME -> the module of the experiment, see `Experiment`.
+EXPERIMENTS = {
+    name: f"tools.bench.experiments.{name}"
+    for name in (
+        "crowd", "gains", "hold", "labs", "record", "scale", "soak",
+        "static", "threads", "wire",
+    )
+}
 
 ABOUT = """\
 Measures the servers under load, prints a table, keeps the figures in
@@ -51,26 +55,19 @@ About three minutes."""
 
 
 class Experiment(Protocol):
-    """What a module ``tools/bench/x_NAME.py`` offers as ``./bench.sh NAME``.
+    """What the module of an experiment offers.
 
-    ABOUT: one line for --help, with about how long it takes. One that
-    saves files of its own, and no points, for the site to show at once,
-    says so with ``ON_EVERY_PAGE = True``; their folder, in results/ and
-    in docs/data/, is its FOLDER. It has an option --no-site.
+    HELP: one line, with about how long it takes. One whose result the
+    site shows at once says so with ``ON_EVERY_PAGE = True``, and has an
+    option --no-site.
     """
 
-    ABOUT: str
+    HELP: str
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the experiment's own options."""
+        """Add the experiment's options, --output among them."""
 
-    def run(
-        self,
-        options: argparse.Namespace,
-        results: Results,
-        folder: Path,
-        console: Console,
-    ) -> int:
+    def run(self, options: argparse.Namespace) -> int:
         """Measure, save after every run, print; the exit status."""
 
 
@@ -82,36 +79,49 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"bench.sh: {message} (see {self.prog} --help)\n")
 
 
+# Options ------------------------------------------------------------------
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The options. Exits with status 2 if they make no sense."""
     parser = Parser(
         prog="./bench.sh",
         description=ABOUT,
-        epilog=_experiments() if HELP & {*arguments} else None,
+        epilog=_experiments() if {"-h", "--help"} & {*arguments} else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
-    modes = parser.add_mutually_exclusive_group()
-    modes.add_argument(
+    mode = parser.add_mutually_exclusive_group().add_argument
+    mode(
         "--classic", action="store_true",
         help="exactly ab -n 1000 -c 10 for each server (about 7 minutes)",
     )
-    modes.add_argument(
+    mode(
         "--full", action="store_true",
         help="everything, repeated: also 1, 2, 4 ... 4096 clients and "
         "system calls (about 35 minutes)",
     )
-    modes.add_argument(
+    mode(
         "--smoke", action="store_true",
         help=f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
         "works; exit status 1 if a server failed",
     )
-    modes.add_argument(
+    mode(
         "--peers", metavar="NAMES",
         help="other people's servers with the same page, beside ours: all, "
         "or some of " + ", ".join(p.name for p in peers.PEERS) + " (all: "
         "about 17 minutes, --only shortens it)",
+    )
+    mode(
+        "--beside", metavar="FILE", nargs="+", type=Path,
+        help="measure nothing: build the site with other people's results "
+        "beside the reference (each a results.json, or its folder; one is "
+        "a bar of its own, several are a band with its median)",
+    )
+    mode(
+        "--list", action="store_true",
+        help="print the servers and the peers, and end",
     )
     add(
         "--only", metavar="LIST",
@@ -138,48 +148,64 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--peers all: the one of the peers",
     )
     add("--no-site", action="store_true", help="do not build the site")
-    add(
-        "--list", action="store_true",
-        help="print the servers and the peers, and end",
-    )
     options = parser.parse_args(arguments)
+    options.command = as_typed(arguments)
     try:
-        options.servers = _servers(options)
-        named = options.peers
-        options.peers = [] if named is None else peers.select(named)
-    except ValueError as error:
+        _check(options)
+    except (ValueError, DataError) as error:
         parser.error(str(error))
-    if options.peers:
-        if options.reference and named != "all":
-            parser.error("--reference with --peers needs all peers")
-    elif options.reference and (not options.full or options.only):
-        parser.error("--reference needs --full, and all servers")
-    _check_output(parser, options)
     return options
 
 
-def _check_output(
-    parser: Parser, options: argparse.Namespace
-) -> None:
-    """Results that are already there stay untouched."""
-    output: Path | None = options.output
-    if output and options.reference:
-        parser.error("--reference and --output exclude each other")
-    if output and (output / "results.json").exists():
-        parser.error("--output names a folder that already holds results")
-    if output and output.is_file():
-        parser.error("--output names a file; it must be a folder")
-
-
-def _servers(options: argparse.Namespace) -> list[Server]:
+def _check(options: argparse.Namespace) -> None:
+    """Look names up. Raises ValueError or DataError with a sentence."""
+    options.mode = next((m for m in MODES if getattr(options, m)), "default")
+    options.servers = list(SERVERS)
     if options.only is not None:
-        chosen = select(options.only)
-        if not chosen:
+        options.servers = select(options.only)
+        if not options.servers:
             raise ValueError("--only names no server")
-        return chosen
-    if options.smoke:
-        return [by_name(name) for name in plan.SMOKE]
-    return list(SERVERS)
+    elif options.smoke:
+        options.servers = [by_name(name) for name in plan.SMOKE]
+    named = options.peers
+    options.peers = [] if named is None else peers.select(named)
+    if options.reference:
+        if options.peers and named != "all":
+            raise ValueError("--reference with --peers needs all peers")
+        if not options.peers and (not options.full or options.only):
+            raise ValueError("--reference needs --full, and all servers")
+        if options.output:
+            raise ValueError("--reference and --output exclude each other")
+    if options.output and (options.output / "results.json").exists():
+        raise ValueError("--output names a folder that already holds results")
+    if options.output and options.output.is_file():
+        raise ValueError("--output names a file; it must be a folder")
+    if options.beside:
+        _check_beside(options)
+
+
+def _check_beside(options: argparse.Namespace) -> None:
+    """Can the site show these results? Raises ValueError or DataError."""
+    if options.only or options.repeats or options.load or options.output:
+        raise ValueError("--beside measures nothing")
+    if options.no_site:
+        raise ValueError("--beside is there to build the site")
+    for path in options.beside:
+        try:
+            mode = load(path).mode
+        except DataError as error:
+            raise ValueError(f"--beside {path}: {error}") from error
+        if mode not in STEPS:
+            raise ValueError(
+                f"--beside {path}: it holds a run of {mode}, and only what "
+                "./bench.sh measures alone, with --classic or with --full "
+                "can stand beside the reference"
+            )
+        if os.pathsep in str(path.resolve()):
+            raise ValueError(f"--beside {path}: a path with {os.pathsep!r}")
+
+
+# Running ------------------------------------------------------------------
 
 
 def main(arguments: list[str]) -> int:
@@ -203,6 +229,9 @@ def main(arguments: list[str]) -> int:
         for peer in peers.PEERS:
             console.print(f"{peer.name:<12} {peer.title}  [dim]--peers")
         return 0
+    if options.beside:
+        paths = [str(path.resolve()) for path in options.beside]
+        return _build_site(console, SEVEN_BESIDE=os.pathsep.join(paths))
     _catch_signals()
     try:
         return _measure(options, console)
@@ -237,29 +266,19 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
     clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
     for note in preflight.notes(open_files, clients):
         console.print(f"[dim]- {note}")
-    now = datetime.datetime.now().astimezone()
-    folder = options.output or _folder(now)
-    results = Results(
-        command=_command(options),
-        mode=_mode(options),
-        started=now.isoformat(timespec="seconds"),
-        commit=preflight.commit(),
-        machine=preflight.machine(open_files),
-        tools=preflight.tool_versions(load),
-        load=load,
-    )
+    folder = options.output or own_folder()
+    results = preflight.fresh(options.command, options.mode, load)
     missing = start.missing(options.peers, console.print)
-    interrupted = False
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
         TextColumn("left:"), TimeRemainingColumn(), console=console,
         transient=True,
     )
+    limit = preflight.most_clients(open_files)
+    bench = Bench(results, folder, progress, limit)
+    interrupted = False
     try:
         with progress:
-            bench = Bench(
-                results, folder, progress, preflight.most_clients(open_files)
-            )
             if options.peers:
                 _run_peers(options, bench, missing)
             else:
@@ -279,33 +298,29 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
         )
         return 130
     if options.reference:
-        folder = make_reference(
-            folder, DATA / "peers" if options.peers else REFERENCE
-        )
+        place = DATA / "peers" if options.peers else REFERENCE
+        folder = make_reference(folder, place)
     console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
-    if options.peers:  # the site shows the committed run of these
-        return 0
     status = 0
+    # The site shows the committed run of the peers.
+    if not (options.peers or options.no_site):
+        status = _build_site(console)
     if options.smoke and any(p.status == "failed" for p in results.points):
-        status = 1
-    if not options.no_site and not _build_site(console):
         status = 1
     return status
 
 
 def _run(options: argparse.Namespace, bench: Bench) -> None:
     """Measure what the options ask for."""
-    servers: list[Server] = options.servers
+    servers = options.servers
     repeats = options.repeats or (FULL_REPEATS if options.full else 1)
     if options.smoke:
-        bench.measure_all(plan.smoke(servers, repeats))
-        return
-    if options.classic:
-        bench.measure_all(plan.classic(servers, repeats))
-        return
-    bench.measure_all(
-        plan.default(servers, repeats, preflight.ports_free_at_once())
-    )
+        tasks = plan.smoke(servers, repeats)
+    elif options.classic:
+        tasks = plan.classic(servers, repeats)
+    else:
+        tasks = plan.default(servers, repeats, preflight.ports_free_at_once())
+    bench.measure_all(tasks)
     if options.full:
         tasks = plan.syscalls(servers)
         missing = preflight.no_strace()
@@ -335,178 +350,58 @@ def _run_peers(
         bench.skip([t for t in tasks if t.server.name == name], reason)
 
 
-def _mode(options: argparse.Namespace) -> str:
-    for mode in ("classic", "full", "smoke", "peers"):
-        if getattr(options, mode):
-            return mode
-    return "default"
-
-
-def _command(options: argparse.Namespace) -> str:
-    """The command as typed, without what only this machine knows."""
-    words = ["./bench.sh"]
-    if _mode(options) != "default":
-        words.append(f"--{_mode(options)}")
-    if options.peers:
-        everyone = len(options.peers) == len(peers.PEERS)
-        names = ",".join(peer.name for peer in options.peers)
-        words.append("all" if everyone else names)
-    if options.only is not None:
-        words += ["--only", ",".join(s.name for s in options.servers)]
-    if options.repeats:
-        words += ["--repeats", str(options.repeats)]
-    if options.load:
-        words += ["--load", options.load]
-    if options.reference:
-        words.append("--reference")
-    return " ".join(words)
-
-
-def _folder(now: datetime.datetime) -> Path:
-    """A new folder of the reader's own results, named by the time."""
-    name = now.strftime("%Y%m%d-%H%M%S")
-    folder, number = OWN / name, 2
-    while folder.exists():
-        folder = OWN / f"{name}-{number}"
-        number += 1
-    return folder
-
-
-def _build_site(console: Console) -> bool:
-    """Build the site with the new figures; False if that failed."""
-    if not (ROOT / "mkdocs.yml").is_file():
-        console.print("There is no mkdocs.yml yet: no site was built.")
-        return True
+def _build_site(console: Console, **environment: str) -> int:
+    """Build the site with what it finds; 1 if that failed."""
     console.print("Building the site with these figures ...")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"],
         cwd=ROOT, check=False, stdin=subprocess.DEVNULL,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", **environment},
     )
     if done.returncode:
         console.print("[red]The site was not built: see above.")
-        return False
+        return 1
     console.print("The site: open site/index.html in a browser.")
-    return True
+    return 0
 
 
-# Experiments: ./bench.sh NAME ------------------------------------------
-
-
-def experiment_names() -> list[str]:
-    """The experiments there are, in alphabetical order."""
-    files = EXPERIMENTS.glob("x_*.py")
-    return sorted(file.stem.removeprefix("x_") for file in files)
+# Experiments: ./bench.sh NAME ---------------------------------------------
 
 
 def _experiment(name: str) -> Experiment:
-    return cast(Experiment, importlib.import_module(f"tools.bench.x_{name}"))
+    return cast(Experiment, importlib.import_module(EXPERIMENTS[name]))
 
 
 def _experiments() -> str:
     """What --help says of the experiments."""
     lines = ["experiments (./bench.sh NAME --help explains its options):"]
-    for name in experiment_names():
-        lines.append(f"  {name:<12} {_experiment(name).ABOUT}")
+    lines += [f"  {name:<12} {_experiment(name).HELP}" for name in EXPERIMENTS]
     return "\n".join(lines)
 
 
 def experiment(name: str, arguments: list[str], console: Console) -> int:
-    """Run ``./bench.sh NAME``; returns the exit status.
+    """Run ``./bench.sh NAME``; returns its exit status.
 
-    It is that of the experiment; 1: it was stopped by an error; 2: there
-    is none of this name, or the options make no sense; 130: interrupted,
-    what was measured is kept.
+    2: there is none of this name, or the options make no sense.
     """
-    if name not in experiment_names():
-        print(
-            f"bench.sh: there is no experiment {name!r}; there are "
-            f"{', '.join(experiment_names()) or 'none'}",
-            file=sys.stderr,
+    if name not in EXPERIMENTS:
+        Parser(prog="./bench.sh").error(
+            f"there is no experiment {name!r}; there are "
+            f"{', '.join(EXPERIMENTS)}"
         )
-        sys.exit(2)
     module = _experiment(name)
-    options = _experiment_options(name, module, arguments)
-    _catch_signals()
-    open_files = preflight.raise_open_files()
-    now = datetime.datetime.now().astimezone()
-    folder = options.output or _folder(now)
-    load = "ab" if shutil.which("ab") else "python"
-    results = Results(
-        command=_as_typed([name, *arguments]),
-        mode=name,
-        started=now.isoformat(timespec="seconds"),
-        commit=preflight.commit(),
-        machine=preflight.machine(open_files),
-        tools=preflight.tool_versions(load),
-        load=load,
-    )
-    begun = time.monotonic()
-    try:
-        status = module.run(options, results, folder, console)
-        results.complete = True
-    except KeyboardInterrupt:
-        status = 130
-    except (OSError, ServerError) as error:
-        console.print(f"Stopped: {getattr(error, 'strerror', '') or error}.")
-        status = 1
-    if not results.points:
-        if getattr(module, "ON_EVERY_PAGE", False):
-            if not (status or options.no_site or options.output):
-                return int(not _build_site(console))
-        elif status == 130:
-            console.print("\nInterrupted before anything was measured.")
-        return status
-    results.seconds = round(time.monotonic() - begun, 1)
-    results.save(folder)
-    if status == 130:
-        console.print(
-            f"\nInterrupted: what was measured is in {table.typed(folder)}."
-        )
-        return status
-    if options.reference and status == 0:
-        folder = make_reference(folder, DATA / name)
-    console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
-    return status
-
-
-def _experiment_options(
-    name: str, module: Experiment, arguments: list[str]
-) -> argparse.Namespace:
-    """The options of an experiment. Exits with status 2 on nonsense."""
     parser = Parser(
-        prog=f"./bench.sh {name}", description=module.ABOUT,
+        prog=f"./bench.sh {name}", description=module.HELP,
         allow_abbrev=False,
     )
     module.add_options(parser)
-    own = getattr(module, "FOLDER", "")
-    place = own or getattr(module, "PLACE", name)
-    parser.add_argument(
-        "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
-        help="measure each point N times and take the median",
-    )
-    parser.add_argument(
-        "--output", type=Path, metavar="DIR",
-        help=f"folder for the figures (default: results/{own or 'DATE-TIME'})",
-    )
-    parser.add_argument(
-        "--reference", action="store_true",
-        help=f"make this run the committed one, docs/data/{place}",
-    )
     options = parser.parse_args(arguments)
-    _check_output(parser, options)
-    return options
-
-
-def _as_typed(words: list[str]) -> str:
-    """A command without what only this machine knows: folders."""
-    shown = ["./bench.sh"]
-    skip = False
-    for word in words:
-        if not skip and not word.startswith("--output"):
-            shown.append(re.sub(r"(?<![^\s,=])/(?:[^\s,=/]+/)*", "", word))
-        skip = word == "--output"
-    return shlex.join(shown)
+    _catch_signals()
+    status = module.run(options)
+    shown = getattr(module, "ON_EVERY_PAGE", False)
+    if shown and not (status or options.no_site or options.output):
+        return _build_site(console)
+    return status
 
 
 if __name__ == "__main__":

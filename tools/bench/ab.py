@@ -22,21 +22,13 @@ Facts about ab 2.3 that this file knows, so that no other has to:
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from tools.bench.report import NoFigures, Report
 
 MANY = 1_000_000  # requests: more than a run ended by -t can make
 PERCENTILES = (50, 66, 75, 80, 90, 95, 98, 99)
-
-
-class AbError(Exception):
-    """An output without figures. The text is a sentence that says why.
-
-    ``requests``: how many requests ab had completed before.
-    """
-
-    def __init__(self, sentence: str, requests: int = 0) -> None:
-        super().__init__(sentence)
-        self.requests = requests
+AbError = NoFigures
 
 
 @dataclass(frozen=True)
@@ -66,27 +58,6 @@ class Load:
         return [*words, "-n", str(self.requests), "-c", str(self.clients), url]
 
 
-@dataclass
-class Report:
-    """What an output says. Times in ms where the name says so, else s.
-
-    requests: answers that came completely, non-2xx ones included;
-    failed: requests that failed, each counted once; per_second: answers
-    a second; finished: False if ab was interrupted.
-    """
-
-    requests: int
-    failed: int
-    non_2xx: int
-    seconds: float
-    per_second: float
-    kept_alive: int
-    body_bytes: int | None
-    response_bytes: float | None
-    finished: bool
-    latency_ms: dict[str, float] = field(default_factory=dict)
-
-
 ABORTED = (  # what ab says when it gives up, and what that means
     (r"Too many open files", "ab reached the limit of open files"),
     (
@@ -110,26 +81,25 @@ def parse(text: str) -> Report:
     Raises AbError if there are none: ab gave up, was used wrongly, or
     the text is not ab's.
     """
-    complete = _number(r"^Complete requests:\s+(\d+)", text)
-    seconds = _number(r"^Time taken for tests:\s+([\d.]+) seconds", text)
+    complete = _number(r"Complete requests:", text)
+    seconds = _number(r"Time taken for tests:", text)
     if complete is None or seconds is None:
         raise _why_none(text)
-    requests = int(complete)
-    failed = min(_failed(text), requests)
-    doclen = _number(r"^Document Length:\s+(\d+) bytes", text)
-    total = _number(r"^Total transferred:\s+(\d+) bytes", text)
-    good = requests - failed
-    printed = _number(r"^Requests per second:\s+([\d.]+)", text) or 0.0
+    failed = min(_failed(text), int(complete))
+    good = int(complete) - failed
+    rate = _number(r"Requests per second:", text) or 0.0
     if failed:
-        printed = good / seconds if seconds else 0.0
+        rate = good / seconds if seconds else 0.0
+    body = _number(r"Document Length:", text)
+    total = _number(r"Total transferred:", text)
     return Report(
         requests=good,
         failed=failed,
-        non_2xx=int(_number(r"^Non-2xx responses:\s+(\d+)", text) or 0),
+        non_2xx=int(_number(r"Non-2xx responses:", text) or 0),
         seconds=seconds,
-        per_second=printed,
-        kept_alive=int(_number(r"^Keep-Alive requests:\s+(\d+)", text) or 0),
-        body_bytes=int(doclen) if doclen and good else None,
+        per_second=rate,
+        kept_alive=int(_number(r"Keep-Alive requests:", text) or 0),
+        body_bytes=int(body) if body and good else None,
         response_bytes=total / good if total and good else None,
         finished=re.search(r"^Finished |\.\.done$", text, re.M) is not None,
         latency_ms=_latency(text) if good else {},
@@ -142,14 +112,10 @@ def version(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _number(pattern: str, text: str) -> float | None:
-    found = re.search(pattern, text, re.M)
-    if found is None:
-        return None
-    try:
-        return float(found[1])
-    except ValueError:  # "1.2.3"
-        return None
+def _number(label: str, text: str) -> float | None:
+    """The number behind a label at the start of a line."""
+    found = re.search(rf"^{label}\s+(\d+(?:\.\d+)?)\b", text, re.M)
+    return float(found[1]) if found else None
 
 
 def _failed(text: str) -> int:
@@ -161,9 +127,9 @@ def _failed(text: str) -> int:
         re.M,
     )
     if kinds is None:
-        return int(_number(r"^Failed requests:\s+(\d+)", text) or 0)
+        return int(_number(r"Failed requests:", text) or 0)
     connect, receive, length, exceptions = map(int, kinds.groups())
-    if re.search(r"^Document Length:\s+0 bytes", text, re.M):
+    if _number(r"Document Length:", text) == 0:
         length = 0  # the first request failed: this says nothing
     return connect + max(receive, length, exceptions)
 
@@ -175,28 +141,25 @@ def _latency(text: str) -> dict[str, float]:
     )
     if row is None:
         return {}
-    low, mean, median, high = (float(word) for word in row.groups())
+    low, mean, median, high = map(float, row.groups())
     found = {"min": low, "mean": mean, "p50": median}
     for percent in PERCENTILES:
-        value = _number(rf"^ +{percent}% +(\d+)\s*$", text)
         # ab prints no percentiles for a single request.
+        value = _number(rf" +{percent}%", text)
         found[f"p{percent}"] = high if value is None else value
     return found | {"max": high}
 
 
-def _why_none(text: str) -> AbError:
+def _why_none(text: str) -> NoFigures:
     """Why an output holds no figures."""
-    done = _number(r"^Total of (\d+) requests completed", text)
-    requests = int(done or 0)
+    requests = int(_number("Total of", text) or 0)
     after = f" after {requests} requests" if requests else ""
     for pattern, meaning in ABORTED:
-        found = re.search(rf"^.*?((?:apr_\w+|socket)\S*: )?({pattern}).*$",
-                          text, re.M)
-        if found:
-            return AbError(f"ab gave up{after}: {meaning}", requests)
+        if re.search(pattern, text):
+            return NoFigures(f"ab gave up{after}: {meaning}", requests)
     usage = re.search(r"^ab: (.+)$", text, re.M)
     if usage:
-        return AbError(f"ab does not accept its command: {usage[1]}")
+        return NoFigures(f"ab does not accept its command: {usage[1]}")
     if version(text) is None:
-        return AbError("the output is not ab's")
-    return AbError(f"ab ended{after} without figures", requests)
+        return NoFigures("the output is not ab's")
+    return NoFigures(f"ab ended{after} without figures", requests)

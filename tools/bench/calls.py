@@ -12,13 +12,12 @@ on as ``restart_syscall``.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 LINE = re.compile(r"(\d+) +(\d+)\.(\d{6}) (.*)")
 BEGUN = re.compile(r"(\w+)\((.*)", re.DOTALL)
 RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
-UNFINISHED = (" <unfinished ...>", " <detached ...>")
+UNFINISHED, DETACHED = " <unfinished ...>", " <detached ...>"
 ENDED = re.compile(
     r"(?P<arguments>.*)\) +="
     r" (?P<result>0x[0-9a-f]+|-?\d+|\?)"
@@ -26,7 +25,17 @@ ENDED = re.compile(
     r".*?(?: <(?P<seconds>\d+\.\d+)>)?"
 )
 PORT = re.compile(r"sin6?_port=htons\((\d+)\)")
-POLLED = re.compile(r"\[\{fd=(\d+), events=")
+ACCEPT = ("accept", "accept4")
+CLONE = ("clone", "clone3")
+RECEIVE = ("recvfrom", "recvmsg", "read", "readv")
+SEND = ("sendto", "sendmsg", "write", "writev", "sendfile")
+# Where the descriptor stands, if it is not the first argument.
+NO_DESCRIPTOR = ("futex", "io_uring_enter", "exit", "clone3")
+DESCRIPTOR = {
+    "poll": r"\[\{fd=(\d+), events=",
+    "ppoll": r"\[\{fd=(\d+), events=",
+    "epoll_ctl": r"\d+, \w+, (\d+)",
+}
 WAITING = {
     "clock_nanosleep", "nanosleep", "poll", "ppoll", "select", "pselect6",
     "epoll_wait", "epoll_pwait", "epoll_pwait2", "futex", "io_uring_enter",
@@ -55,14 +64,10 @@ class Call:
     @property
     def fd(self) -> int | None:
         """The descriptor it is about, if it is about one."""
-        if self.name in ("poll", "ppoll"):
-            found = POLLED.match(self.arguments)
-        elif self.name == "epoll_ctl":
-            found = re.match(r"\d+, \w+, (\d+)", self.arguments)
-        elif self.name in ("futex", "io_uring_enter", "exit", "clone3"):
+        if self.name in NO_DESCRIPTOR:
             return None
-        else:
-            found = re.match(r"(\d+)(?:, |$)", self.arguments)
+        pattern = DESCRIPTOR.get(self.name, r"(\d+)(?:, |$)")
+        found = re.match(pattern, self.arguments)
         return int(found[1]) if found else None
 
     @property
@@ -74,22 +79,17 @@ class Call:
     @property
     def accepts(self) -> bool:
         """Has it taken a connection? Its result is the descriptor."""
-        taken = self.result is not None and self.result >= 0
-        return self.name in ("accept", "accept4") and taken
+        return self.name in ACCEPT and (self.result or 0) > 0
 
     @property
     def receives(self) -> bool:
         """Has it received bytes?"""
-        names = ("recvfrom", "recvmsg", "read", "readv")
-        return self.name in names and (self.result or 0) > 0
+        return self.name in RECEIVE and (self.result or 0) > 0
 
     @property
     def sends(self) -> bool:
         """Has it sent bytes, or may it still be doing so?"""
-        names = ("sendto", "sendmsg", "write", "writev", "sendfile")
-        return self.name in names and (
-            self.result is None or self.result > 0
-        )
+        return self.name in SEND and (self.result is None or self.result > 0)
 
     @property
     def may_wait(self) -> bool:
@@ -99,9 +99,8 @@ class Call:
     @property
     def starts_thread(self) -> int | None:
         """The thread it has started, None if it starts none."""
-        if self.name in ("clone", "clone3") and (self.result or 0) > 0:
-            return self.result
-        return None
+        started = self.name in CLONE and (self.result or 0) > 0
+        return self.result if started else None
 
     @property
     def submitted(self) -> int:
@@ -134,19 +133,13 @@ def parse(text: str) -> list[Call]:
         begun = BEGUN.fullmatch(found[4])
         if not begun:
             continue  # --- a signal ---, or +++ an exit +++
-        rest = begun[2]
         call = Call(thread, time, begun[1])
-        for ending in UNFINISHED:
-            if rest.endswith(ending):
-                open_calls[thread] = len(calls)
-                calls.append(
-                    replace(call, arguments=rest.removesuffix(ending))
-                )
-                break
-        else:
-            finished = _finish(call, rest, None)
-            if finished.end is not None:
-                calls.append(finished)
+        arguments = begun[2].removesuffix(UNFINISHED).removesuffix(DETACHED)
+        if arguments != begun[2]:
+            open_calls[thread] = len(calls)
+            calls.append(replace(call, arguments=arguments))
+        elif (finished := _finish(call, begun[2], None)).end is not None:
+            calls.append(finished)
     calls.sort(key=lambda call: call.begin)
     return _in_line(calls)
 
@@ -173,14 +166,14 @@ def _finish(call: Call, text: str, resumed: int | None) -> Call:
     )
 
 
-def _in_line(calls: Iterable[Call]) -> list[Call]:
+def _in_line(calls: list[Call]) -> list[Call]:
     """The calls, each ended when the next of its thread begins."""
-    found = list(calls)
+    found = []
     following: dict[int, int] = {}  # thread -> begin of its next call
-    for place in range(len(found) - 1, -1, -1):
-        call = found[place]
+    for call in reversed(calls):
         limit = following.get(call.thread)
         if limit is not None and (call.end is None or call.end > limit):
-            found[place] = replace(call, end=limit)
+            call = replace(call, end=limit)
         following[call.thread] = call.begin
-    return found
+        found.append(call)
+    return found[::-1]

@@ -9,7 +9,9 @@ Try it:  python3 -m tools.bench.client -n 100 -c 10 http://127.0.0.1:8000/
 
 import argparse
 import asyncio
+import re
 import signal
+import statistics
 import sys
 import time
 import urllib.parse
@@ -17,7 +19,31 @@ from dataclasses import dataclass, field
 
 from tools.bench.ab import PERCENTILES
 
-RECV_SIZE = 64 * 1024
+LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)\r", re.I)
+KEPT = re.compile(rb"\r\nconnection:[^\r]*keep-alive", re.I)
+
+# What ab prints, as far as it is read.
+FIGURES = """
+
+Document Length:        {body} bytes
+
+Concurrency Level:      {clients}
+Time taken for tests:   {seconds:.3f} seconds
+Complete requests:      {done}
+Failed requests:        {bad}
+   (Connect: 0, Receive: {failed}, Length: {bad}, Exceptions: 0)
+Non-2xx responses:      {non_2xx}
+Keep-Alive requests:    {kept}
+Total transferred:      {bytes_read} bytes
+Requests per second:    {rate:.2f} [#/sec] (mean)
+"""
+TIMES = """
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Total:     {low:6.0f} {mean:4.0f} {deviation:5.1f} {p50:6.0f} {high:7.0f}
+
+Percentage of the requests served within a certain time (ms)
+"""
 
 
 @dataclass
@@ -32,8 +58,6 @@ class Tally:
     kept: int = 0
     body: int | None = None  # bytes of the first body
     bytes_read: int = 0
-    body_read: int = 0
-    server: str = ""
 
 
 class Client:
@@ -43,82 +67,68 @@ class Client:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError(f"{url!r} is not an http:// address")
-        self.host, self.port = parts.hostname, parts.port or 80
-        self.path = parts.path or "/"
+        self.address = parts.hostname, parts.port or 80
         self.keep_alive = keep_alive
         self.tally = tally
         keep = "Connection: Keep-Alive\r\n" if keep_alive else ""
         self.request = (
-            f"GET {self.path} HTTP/1.0\r\n{keep}Host: {parts.netloc}\r\n"
-            "User-Agent: tools.bench.client\r\nAccept: */*\r\n\r\n"
+            f"GET {parts.path or '/'} HTTP/1.0\r\n{keep}"
+            f"Host: {parts.netloc}\r\nUser-Agent: tools.bench.client\r\n"
+            "Accept: */*\r\n\r\n"
         ).encode("ascii")
 
     async def run(self, deadline: float) -> None:
         """Send requests until none are left or the time is up."""
-        streams = None
+        reader = writer = None
         while self.tally.left > 0 and time.monotonic() < deadline:
             self.tally.left -= 1
             begun = time.monotonic()
+            kept = False
             try:
-                if streams is None:
-                    streams = await asyncio.open_connection(
-                        self.host, self.port
+                if reader is None or writer is None:
+                    reader, writer = await asyncio.open_connection(
+                        *self.address
                     )
-                reader, writer = streams
                 writer.write(self.request)
                 kept = await self._answer(reader)
-            except (OSError, EOFError, ValueError):
+            except (OSError, EOFError, ValueError, IndexError):
                 self.tally.failed += 1
-                kept = False
             else:
                 self.tally.times.append(time.monotonic() - begun)
                 self.tally.kept += kept
-            if not kept and streams is not None:
-                streams[1].close()
-                streams = None
-        if streams is not None:
-            streams[1].close()
+            if not kept and writer:
+                writer.close()
+                reader = writer = None
+        if writer:
+            writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bool:
         """Read one answer; True if the connection is kept."""
         head = await reader.readuntil(b"\r\n\r\n")
-        status, *lines = head.decode("latin-1").split("\r\n")
-        fields = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in lines)
-        }
-        kept = self.keep_alive and (
-            "keep-alive" in fields.get("connection", "").lower()
-        )
-        if "content-length" in fields:
-            body = await reader.readexactly(int(fields["content-length"]))
-        else:
-            body, kept = await reader.read(-1), False
+        length = LENGTH.search(head)
+        body = await reader.readexactly(int(length[1])) if length else b""
+        kept = bool(self.keep_alive and length and KEPT.search(head))
         if not kept:
-            while data := await reader.read(RECV_SIZE):  # to its end
-                body += data
+            body += await reader.read(-1)  # to its end
         tally = self.tally
         tally.bytes_read += len(head) + len(body)
-        tally.body_read += len(body)
-        tally.non_2xx += status.split(" ")[1][:1] != "2"
-        tally.server = fields.get("server", "")
+        tally.non_2xx += head.split(b" ")[1][:1] != b"2"
         if tally.body is None:
             tally.body = len(body)
-        elif tally.body != len(body):
-            tally.wrong_length += 1
+        tally.wrong_length += tally.body != len(body)
         return kept
 
 
 async def load(options: argparse.Namespace, tally: Tally) -> float:
     """Run all clients; the seconds it took. SIGINT ends it early."""
     begun = time.monotonic()
-    limit = options.seconds if options.seconds is not None else 1e9
-    clients = [
-        Client(options.url, options.keep_alive, tally)
-        for _ in range(options.clients)
-    ]
     tasks = [
-        asyncio.create_task(client.run(begun + limit)) for client in clients
+        asyncio.create_task(
+            Client(options.url, options.keep_alive, tally).run(
+                begun + options.seconds
+            )
+        )
+        for _ in range(options.clients)
     ]
 
     def stop() -> None:
@@ -126,72 +136,32 @@ async def load(options: argparse.Namespace, tally: Tally) -> float:
             task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop)
-    await asyncio.wait(tasks, timeout=limit)
+    await asyncio.wait(tasks, timeout=options.seconds)
     seconds = time.monotonic() - begun
     stop()
     await asyncio.wait(tasks)
     return seconds
 
 
-def report(tally: Tally, options: argparse.Namespace, seconds: float) -> str:
+def report(tally: Tally, clients: int, seconds: float) -> str:
     """The figures in the form of ab's output."""
     done = len(tally.times)
-    bad = tally.failed + tally.wrong_length
-    rate = done / seconds if seconds else 0.0
-    parts = urllib.parse.urlsplit(options.url)
-    rows = [
-        f"Server Software:        {tally.server}",
-        f"Server Hostname:        {parts.hostname}",
-        f"Server Port:            {parts.port or 80}",
-        "",
-        f"Document Path:          {parts.path or '/'}",
-        f"Document Length:        {tally.body or 0} bytes",
-        "",
-        f"Concurrency Level:      {options.clients}",
-        f"Time taken for tests:   {seconds:.3f} seconds",
-        f"Complete requests:      {done + tally.failed}",
-        f"Failed requests:        {bad}",
-    ]
-    if bad:
-        rows.append(
-            f"   (Connect: 0, Receive: {tally.failed}, Length: "
-            f"{bad}, Exceptions: 0)"
-        )
-    if tally.non_2xx:
-        rows.append(f"Non-2xx responses:      {tally.non_2xx}")
-    if options.keep_alive:
-        rows.append(f"Keep-Alive requests:    {tally.kept}")
-    rows += [
-        f"Total transferred:      {tally.bytes_read} bytes",
-        f"HTML transferred:       {tally.body_read} bytes",
-    ]
-    if done:
-        rows += [
-            f"Requests per second:    {rate:.2f} [#/sec] (mean)",
-            "",
-            *_times(sorted(1000 * t for t in tally.times)),
-        ]
-    return "\n".join(rows)
-
-
-def _times(ms: list[float]) -> list[str]:
-    """ab's tables of times; ms: sorted."""
-    mean = sum(ms) / len(ms)
-    deviation = (sum((t - mean) ** 2 for t in ms) / len(ms)) ** 0.5
-
-    def percentile(percent: int) -> float:
-        return ms[min(len(ms) * percent // 100, len(ms) - 1)]
-
-    rows = [
-        "Connection Times (ms)",
-        "              min  mean[+/-sd] median   max",
-        f"Total:     {ms[0]:6.0f} {mean:4.0f} {deviation:5.1f} "
-        f"{percentile(50):6.0f} {ms[-1]:7.0f}",
-        "",
-        "Percentage of the requests served within a certain time (ms)",
-    ]
-    rows += [f"  {p}%  {percentile(p):5.0f}" for p in PERCENTILES]
-    return [*rows, f" 100%  {ms[-1]:5.0f} (longest request)"]
+    text = FIGURES.format_map({
+        **vars(tally), "body": tally.body or 0, "clients": clients,
+        "seconds": seconds, "done": done + tally.failed,
+        "bad": tally.failed + tally.wrong_length,
+        "rate": done / seconds if seconds else 0.0,
+    })
+    if not done:
+        return text
+    ms = sorted(1000 * t for t in tally.times)
+    within = {p: ms[min(done * p // 100, done - 1)] for p in PERCENTILES}
+    text += TIMES.format(
+        low=ms[0], mean=statistics.fmean(ms), high=ms[-1],
+        deviation=statistics.pstdev(ms), p50=within[50],
+    )
+    rows = [f"  {p}%  {value:5.0f}" for p, value in within.items()]
+    return "\n".join([text[:-1], *rows])
 
 
 def main() -> int:
@@ -200,29 +170,27 @@ def main() -> int:
     add = parser.add_argument
     add("-n", dest="requests", type=int, default=1, help="requests in all")
     add("-c", dest="clients", type=int, default=1, help="clients at a time")
-    add("-t", dest="seconds", type=int, help="seconds at most")
+    add("-t", dest="seconds", type=int, default=10**9, help="seconds at most")
     add("-k", dest="keep_alive", action="store_true", help="keep-alive")
     add("-r", action="store_true", help="go on after errors (it always does)")
     add("url", help="http://127.0.0.1:8000/")
     options = parser.parse_args()
     if not 1 <= options.clients <= options.requests:
         parser.error("-c must be 1 to the number of requests")
+    tally = Tally(options.requests)
     try:
-        Client(options.url, False, Tally(0))
+        Client(options.url, False, tally)
     except ValueError as error:
         parser.error(str(error))
     print(
         "tools.bench.client, the built-in load client, figures as ab "
         f"prints them\n\nLoading {options.url}", flush=True,
     )
-    tally = Tally(options.requests)
-    begun = time.monotonic()
     seconds = asyncio.run(load(options, tally))
     done = len(tally.times) + tally.failed
-    in_time = options.seconds and time.monotonic() - begun >= options.seconds
-    if done >= options.requests or in_time:
+    if done >= options.requests or seconds >= options.seconds:
         print(f"Finished {done} requests")
-    print(f"\n\n{report(tally, options, seconds)}", flush=True)
+    print(report(tally, options.clients, seconds), flush=True)
     return 0
 
 

@@ -16,15 +16,17 @@ it at the end (ended threads included), less those before the load.
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from tools.bench.server import Running
+from tools.common.launch import Launched
 
 SAMPLE_SECONDS = 0.17  # not a divisor of 0.1 s: waves of clients differ
 TREE_SECONDS = 1.0  # looking for new worker processes costs more
+SWITCHES = ("voluntary_ctxt", "nonvoluntary_ctxt")
 
 
 @dataclass
@@ -41,30 +43,22 @@ class Cost:
 class Meter:
     """Watches a server from now on: call `sample` now and then."""
 
-    def __init__(self, process: Running) -> None:
+    def __init__(self, process: Launched) -> None:
         self._process = process
-        self._members = process.processes()
-        self._looked = time.monotonic()
+        self._members: list[psutil.Process] = []
+        self._look()
         self._before = {p.pid: _cpu(p) for p in self._members}
-        self._switches = sum(_switches(p) for p in self._members)
-        self._memory = 0
-        self._threads = 0
+        self._switches = int(sum(self._each(_switches)))
+        self._memory = self._threads = 0
         self.sample()
 
     def sample(self) -> None:
         """Look at memory and threads once."""
         if time.monotonic() - self._looked > TREE_SECONDS:
             self._look()
-        self._memory = max(self._memory, _memory(self._members))
-        threads = 0
-        for member in self._members:
-            with contextlib.suppress(psutil.Error):
-                threads += member.num_threads()
+        self._memory = max(self._memory, self._held())
+        threads = int(sum(self._each(lambda p: p.num_threads())))
         self._threads = max(self._threads, threads)
-
-    def _look(self) -> None:
-        self._members = self._process.processes() or self._members
-        self._looked = time.monotonic()
 
     def read(self) -> Cost:
         """The cost so far, since the meter was made."""
@@ -77,6 +71,31 @@ class Meter:
             user += max(after[0] - before[0], 0.0)
             system += max(after[1] - before[1], 0.0)
         return Cost(user, system, self._memory, self._threads, self._switches)
+
+    def _look(self) -> None:
+        """Find its processes."""
+        self._members = self._process.processes() or self._members
+        self._looked = time.monotonic()
+
+    def _each(self, of: Callable[[psutil.Process], float]) -> list[float]:
+        """A figure of each process that has not just ended."""
+        found = []
+        for member in self._members:
+            with contextlib.suppress(psutil.Error, OSError):
+                found.append(of(member))
+        return found
+
+    def _held(self) -> int:
+        """Bytes that the processes hold; see the top of this file."""
+        if len(self._members) == 1:  # cheaper
+            return int(sum(self._each(lambda p: p.memory_info().rss)))
+        held: list[tuple[int, int]] = []  # RSS and USS of each
+        for member in self._members:
+            with contextlib.suppress(psutil.Error):
+                info = member.memory_full_info()
+                held.append((info.rss, info.uss))
+        held.sort(reverse=True)
+        return sum(r for r, _ in held[:1]) + sum(u for _, u in held[1:])
 
 
 def _cpu(process: psutil.Process) -> tuple[float, float]:
@@ -96,31 +115,13 @@ def _cpu(process: psutil.Process) -> tuple[float, float]:
     return user, system
 
 
-def _memory(members: list[psutil.Process]) -> int:
-    """Bytes that these processes hold; see the top of this file."""
-    if len(members) == 1:  # cheaper
-        with contextlib.suppress(psutil.Error):
-            return int(members[0].memory_info().rss)
-        return 0
-    held: list[tuple[int, int]] = []  # RSS and USS of each
-    for member in members:
-        with contextlib.suppress(psutil.Error):
-            info = member.memory_full_info()
-            held.append((info.rss, info.uss))
-    held.sort(reverse=True)
-    return sum(rss for rss, _ in held[:1]) + sum(uss for _, uss in held[1:])
-
-
 def _switches(process: psutil.Process) -> int:
     """Context switches of all living threads so far."""
     if sys.platform != "linux":
-        with contextlib.suppress(psutil.Error):
-            return sum(process.num_ctx_switches())
-        return 0
-    total = 0
-    for status in Path(f"/proc/{process.pid}/task").glob("*/status"):
-        with contextlib.suppress(OSError):
-            for line in status.read_text().splitlines():
-                if line.startswith(("voluntary_ctxt", "nonvoluntary_ctxt")):
-                    total += int(line.split()[1])
-    return total
+        return sum(process.num_ctx_switches())
+    lines = [
+        line
+        for status in Path(f"/proc/{process.pid}/task").glob("*/status")
+        for line in status.read_text().splitlines()
+    ]
+    return sum(int(x.split()[1]) for x in lines if x.startswith(SWITCHES))

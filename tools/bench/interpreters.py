@@ -5,14 +5,16 @@ versions of pyenv, where that is installed. Each is asked what it is.
 """
 
 import contextlib
+import dataclasses
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from tools.bench import x_threads
-from tools.bench.x_threads import Interpreter, InterpreterError
+from tools.bench.preflight import output_of
 
 OLD = "2.7"
 FIRST, LAST, FIRST_FREE = 8, 15, 13  # the x of Python 3.x
@@ -21,45 +23,151 @@ NAMES = (
     *(f"python3.{minor}" for minor in range(FIRST, LAST + 1)),
     *(f"python3.{minor}t" for minor in range(FIRST_FREE, LAST + 1)),
 )
-ASK_SECONDS = 30.0  # for pyenv to say where it is
+ASK_SECONDS = 30.0  # for one, or pyenv, to answer
+
+# Asked of an interpreter: what it is. A free-threaded build can run with
+# a GIL all the same, because of PYTHON_GIL or an extension.
+WHO = """
+import json, platform, sys, sysconfig
+print(json.dumps({
+    "program": sys.executable,
+    "version": platform.python_version(),
+    "minor": "%d.%d" % sys.version_info[:2],
+    "free": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    "optimised": "--enable-optimizations"
+    in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
+}))
+"""
 
 
-def find() -> list[Interpreter]:
+class InterpreterError(Exception):
+    """An interpreter that cannot be used; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Interpreter:
+    """A Python to measure with.
+
+    program: its path; label: how it is called in the results, such as
+    "3.13t"; version: such as "3.13.5"; free: built without a GIL;
+    optimised: built with --enable-optimizations.
+    """
+
+    program: str
+    label: str
+    version: str
+    free: bool
+    optimised: bool = False
+
+    @property
+    def described(self) -> str:
+        """Its version and build in words."""
+        threads = "free-threaded" if self.free else "with the GIL"
+        build = "optimised" if self.optimised else "plain"
+        return f"{self.version}, {threads}, {build} build"
+
+
+def find(programs: Sequence[str] | None = None) -> list[Interpreter]:
     """Those that are here, the oldest first, one of each minor version.
 
-    Of several the one that runs this is taken, then the one on the PATH.
-    What does not run is left out, and what is neither 2.7 nor 3.8 or
-    newer.
+    programs: among these; None: among all on the PATH and in pyenv. Of
+    several the one that runs this is taken, then the first. What does
+    not run is left out, and what is neither 2.7 nor 3.8 or newer.
     """
+    if programs is None:
+        programs = [*_on_path(), *_of_pyenv()]
     found: dict[str, Interpreter] = {}
-    for program in [sys.executable, *_on_path(), *_of_pyenv()]:
+    for program in [sys.executable, *programs]:
         # A version manager has commands for what is not there.
         with contextlib.suppress(InterpreterError):
-            python = x_threads.identify(program)
+            python = identify(program)
             if python.label == OLD or numbers(python) >= [3, FIRST]:
                 found.setdefault(python.label, python)
     return sorted(found.values(), key=order)
 
 
-def choose(words: str | None) -> list[Interpreter]:
+def choose(
+    words: str | None, usual: Sequence[str] | None = None
+) -> list[Interpreter]:
     """Those in a list like ``python2.7,/usr/bin/python3``, None: all found.
 
-    The oldest first; names like ``python2.7`` find what is in pyenv too.
-    Raises InterpreterError with a sentence if one is missing, is no
-    Python, or is there twice.
+    The oldest first; names like ``python2.7`` find what is in pyenv too;
+    usual: where to look if there is no list. Raises InterpreterError with
+    a sentence if one is missing, is no Python, or is there twice.
     """
     if words is None:
-        return find()
-    known = {f"python{python.label}": python for python in find()}
+        return find(usual)
     chosen = []
-    for word in (part.strip() for part in words.split(",")):
-        if word in known:
+    wanted = [word.strip() for word in words.split(",") if word.strip()]
+    known: dict[str, Interpreter] | None = None
+    for word in wanted:
+        if known is None and "/" not in word:
+            known = {f"python{python.label}": python for python in find()}
+        program = shutil.which(word)
+        if known and word in known:
             chosen.append(known[word])
-        elif word:
-            chosen += x_threads.interpreters(word)
+        elif program is not None:
+            chosen.append(identify(program))
+        else:
+            raise InterpreterError(f"there is no interpreter {word}")
     if not chosen:
         raise InterpreterError("--pythons names no interpreter")
-    return sorted(x_threads.tell_apart(chosen), key=order)
+    return sorted(tell_apart(chosen), key=order)
+
+
+def identify(program: str) -> Interpreter:
+    """Ask an interpreter what it is. Raises InterpreterError."""
+    try:
+        answer = json.loads(ask(program, WHO))
+        return Interpreter(
+            answer["program"],
+            answer["minor"] + "t" * answer["free"],
+            answer["version"],
+            answer["free"],
+            answer["optimised"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InterpreterError(
+            f"{program} is not a Python interpreter"
+        ) from error
+
+
+def tell_apart(found: list[Interpreter]) -> list[Interpreter]:
+    """Longer labels where two are alike, such as 3.13.5t.
+
+    Raises InterpreterError for two of one version and kind.
+    """
+    labels = [python.label for python in found]
+    longer = [
+        python
+        if labels.count(python.label) == 1
+        else dataclasses.replace(
+            python, label=python.version + "t" * python.free
+        )
+        for python in found
+    ]
+    labels = [python.label for python in longer]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InterpreterError(
+                f"two of the interpreters are Python {label}: name one"
+            )
+    return longer
+
+
+def ask(program: str, code: str, *arguments: str) -> str:
+    """What the code prints. Raises InterpreterError."""
+    try:
+        done = subprocess.run(
+            [program, "-c", code, *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=ASK_SECONDS, check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InterpreterError(
+            f"the interpreter {program} does not work"
+        ) from error
+    return done.stdout
 
 
 def order(python: Interpreter) -> tuple[list[int], bool]:
@@ -78,14 +186,7 @@ def _on_path() -> list[str]:
 
 def _of_pyenv() -> list[str]:
     """The interpreters that pyenv has made, if there is a pyenv."""
-    try:
-        done = subprocess.run(
-            ["pyenv", "root"], stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=ASK_SECONDS, check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    root = done.stdout.strip()
+    root = output_of("pyenv", "root", seconds=ASK_SECONDS).strip()
     if not root:
         return []
     programs = Path(root, "versions").glob("*/bin/python")

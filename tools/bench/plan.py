@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
 from tools.peers import Peer
-from tools.servers import Server
+from tools.servers import NO, YES, Server
 
 DELAY = 0.1  # seconds: what a request waits in all suites but the raw ones
 WARM_UP = {DELAY: 2, 0.0: 20}  # requests before measuring, by delay
@@ -53,13 +53,11 @@ class Task:
         load = self.load
         if isinstance(load, wrk.Load):
             return OVERHEAD_SECONDS + load.seconds
-        rate = load.clients / self.delay if self.delay else 1000.0
-        one_by_one = (
-            isinstance(self.server, Server)
-            and self.server.lessons["overlap"] == "no"
-        )
-        if one_by_one and self.delay:
-            rate = 1 / self.delay
+        rate = 1000.0
+        if self.delay:
+            lessons = getattr(self.server, "lessons", {"overlap": YES})
+            one_by_one = lessons["overlap"] == NO
+            rate = (1 if one_by_one else load.clients) / self.delay
         needed = load.requests / rate
         return OVERHEAD_SECONDS + min(needed, load.seconds or math.inf)
 
@@ -69,47 +67,44 @@ def default(
 ) -> list[Task]:
     """The suites of a default run: three minutes for all servers."""
     new = MANY if ports_free_at_once else PORTS_ELSEWHERE
-    suites = (
-        ("classic", DELAY, Load(10, 500, 6)),
-        ("many", DELAY, Load(100, 3000, 11)),
-        ("raw-new", 0.0, Load(10, new, 2)),
-        ("raw-keep", 0.0, Load(10, MANY, 2, keep_alive=True)),
-    )
-    return [
-        Task(server, suite, delay, load, repeats)
-        for suite, delay, load in suites
-        for server in servers
-    ]
+    return _tasks(servers, repeats, {
+        "classic": Load(10, 500, 6),
+        "many": Load(100, 3000, 11),
+        "raw-new": Load(10, new, 2),
+        "raw-keep": Load(10, MANY, 2, keep_alive=True),
+    })
 
 
 def classic(servers: list[Server], repeats: int) -> list[Task]:
     """Exactly ``ab -n 1000 -c 10`` for each server."""
-    load = Load(10, 1000, go_on=False)
-    return [Task(s, "classic", DELAY, load, repeats) for s in servers]
+    return _tasks(servers, repeats, {"classic": Load(10, 1000, go_on=False)})
 
 
 def smoke(servers: list[Server], repeats: int) -> list[Task]:
     """Two suites, a second or two each."""
-    suites = (
-        ("classic", DELAY, Load(10, 100, 2)),
-        ("raw-keep", 0.0, Load(10, MANY, 1, keep_alive=True)),
-    )
+    return _tasks(servers, repeats, {
+        "classic": Load(10, 100, 2),
+        "raw-keep": Load(10, MANY, 1, keep_alive=True),
+    })
+
+
+def _tasks(
+    servers: list[Server], repeats: int, loads: dict[str, Load]
+) -> list[Task]:
+    """Every server under every load; the raw suites have no delay."""
     return [
-        Task(server, suite, delay, load, repeats)
-        for suite, delay, load in suites
-        for server in servers
+        Task(one, suite, 0.0 if "raw" in suite else DELAY, load, repeats)
+        for suite, load in loads.items()
+        for one in servers
     ]
 
 
 def syscalls(servers: list[Server]) -> list[Task]:
     """Few requests under strace: counts hardly vary, one run is enough."""
     return [
-        Task(
-            server, "syscalls", 0.0,
-            Load(clients, requests, 15, keep_alive=True),
-        )
-        for clients, requests in SYSCALL_LOADS.items()
-        for server in servers
+        Task(one, "syscalls", 0.0, Load(n, requests, 15, keep_alive=True))
+        for n, requests in SYSCALL_LOADS.items()
+        for one in servers
     ]
 
 
@@ -126,27 +121,22 @@ def peers(
     peers then close the connection.
     """
     new = MANY if ports_free_at_once else PORTS_ELSEWHERE
-    keep = (
-        wrk.Load(PEER_CLIENTS, PEER_SECONDS)
-        if with_wrk
-        else Load(PEER_CLIENTS, MANY, PEER_SECONDS, keep_alive=True)
-    )
+    keep = Load(PEER_CLIENTS, MANY, PEER_SECONDS, keep_alive=True)
     loads = {
-        "peer-keep": keep,
+        "peer-keep":
+            wrk.Load(PEER_CLIENTS, PEER_SECONDS) if with_wrk else keep,
         "peer-new": Load(PEER_CLIENTS, new, PEER_SECONDS),
     }
-    everybody: list[Server | Peer] = [*peers, *servers]
     tasks = []
     for suite, load in loads.items():
-        for one in everybody:
+        tasks += [Task(one, suite, 0.0, load, repeats) for one in peers]
+        for one in servers:
             # What --workers means to others is a number of threads.
-            cores = isinstance(one, Server) and one.lessons["cores"] == "yes"
+            cores = one.lessons["cores"] == YES
+            options = ("--workers", "1") if cores else ()
+            variant = "1 worker" if cores else ""
             tasks.append(
-                Task(
-                    one, suite, 0.0, load, repeats,
-                    ("--workers", "1") if cores else (),
-                    "1 worker" if cores else "",
-                )
+                Task(one, suite, 0.0, load, repeats, options, variant)
             )
     return tasks
 
@@ -160,13 +150,11 @@ def sweep_task(
     They tell how many requests take about SWEEP_SECONDS; every client
     makes at least one.
     """
-    possible = clients / DELAY
-    if len(rates) < 2:
-        expected = rates[-1] * 2 if rates else possible
-    else:
-        growth = rates[-1] / rates[-2] if rates[-2] else 1.0
-        expected = rates[-1] * min(max(growth, 1.0), 2.0)
-    expected = min(expected, possible)
+    expected = possible = clients / DELAY
+    if rates:
+        before = rates[-2] if len(rates) > 1 else rates[-1] / 2
+        growth = rates[-1] / before if before else 1.0
+        expected = min(rates[-1] * min(max(growth, 1.0), 2.0), possible)
     rounds = max(math.ceil(SWEEP_SECONDS * expected / clients), 1)
     load = Load(clients, rounds * clients, SWEEP_LIMIT)
     return Task(server, "sweep", DELAY, load, repeats)
@@ -182,9 +170,9 @@ def interleave(tasks: list[Task]) -> Iterator[tuple[Task, int]]:
     for task in tasks:
         key = (task.suite, task.load.clients)
         groups.setdefault(key, []).append(task)
-    for group in groups.values():
-        for number in range(1, max(t.repeats for t in group) + 1):
-            yield from ((t, number) for t in group if number <= t.repeats)
+    for group in groups.values():  # all of a suite have as many repeats
+        for number in range(1, group[0].repeats + 1):
+            yield from ((task, number) for task in group)
 
 
 def sweep_seconds(servers: int, repeats: int) -> float:

@@ -1,5 +1,7 @@
 """What to know and to prepare on this machine before measuring."""
 
+import contextlib
+import datetime
 import importlib.metadata
 import os
 import platform
@@ -14,11 +16,14 @@ import psutil
 from rich.console import Console
 
 from tools.bench import ab
-from tools.data.results import Machine
+from tools.data.results import Machine, Results
 from tools.servers import ROOT
 
+LINUX = sys.platform == "linux"
 INSTALL_SECONDS = 300  # for the package manager
+OUTPUT_SECONDS = 20  # for a program to say its version
 FILES_WANTED = 16_384  # open files: 4096 clients and more
+OPEN_MAX = 10_240  # macOS says "unlimited" and then refuses more
 FILES_SPARE = 64  # open files a process needs beside its connections
 BUSY = 0.5  # load per core from which on figures suffer
 
@@ -33,6 +38,20 @@ INSTALLERS = {
 }
 
 
+# Programs -----------------------------------------------------------------
+
+
+def output_of(*command: str, seconds: float = OUTPUT_SECONDS) -> str:
+    """What a command prints; empty if it cannot be run in time."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds,
+            errors="replace", stdin=subprocess.DEVNULL, check=False,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
 def find_ab(console: Console) -> bool:
     """True if ab can be used; installs it if we may, else says how."""
     if _ab_version():
@@ -45,38 +64,25 @@ def find_ab(console: Console) -> bool:
         )
         return False
     install = INSTALLERS[manager]
-    if os.geteuid() == 0 and manager != "brew":
-        console.print(f"ab (ApacheBench) is missing: {install}")
-        if _install(manager, install.split()):
-            return True
-        console.print("That did not work.")
+    if os.geteuid() or manager == "brew":
+        sudo = "" if manager == "brew" else "sudo "
+        console.print(
+            f"ab (ApacheBench) is missing. To install it: {sudo}{install}"
+        )
         return False
-    sudo = "" if manager == "brew" else "sudo "
-    console.print(
-        f"ab (ApacheBench) is missing. To install it: {sudo}{install}"
-    )
+    console.print(f"ab (ApacheBench) is missing: {install}")
+    os.environ.setdefault("DEBIAN_FRONTEND", "noninteractive")
+    if manager == "apt-get":
+        output_of("apt-get", "update", seconds=INSTALL_SECONDS)
+    output_of(*install.split(), seconds=INSTALL_SECONDS)
+    if _ab_version():
+        return True
+    console.print("That did not work.")
     return False
 
 
-def _install(manager: str, command: list[str]) -> bool:
-    commands = [command]
-    if manager == "apt-get":
-        commands.insert(0, ["apt-get", "update"])
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for words in commands:
-        try:
-            subprocess.run(
-                words, check=True, timeout=INSTALL_SECONDS, env=environment,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.SubprocessError):
-            if words is command:
-                return False
-    return _ab_version() is not None
-
-
 def _ab_version() -> str | None:
-    return ab.version(_output("ab", "-V"))
+    return ab.version(output_of("ab", "-V"))
 
 
 def tool_versions(load: str) -> dict[str, str]:
@@ -84,7 +90,7 @@ def tool_versions(load: str) -> dict[str, str]:
     found = {"psutil": importlib.metadata.version("psutil")}
     if load == "ab":
         found["ab"] = _ab_version() or "?"
-    strace = re.search(r"version (\S+)", _output("strace", "-V"))
+    strace = re.search(r"version (\S+)", output_of("strace", "-V"))
     if strace:
         found["strace"] = strace[1]
     return found
@@ -92,84 +98,60 @@ def tool_versions(load: str) -> dict[str, str]:
 
 def no_strace() -> str | None:
     """Why system calls cannot be counted here, None if they can."""
-    if sys.platform != "linux":
+    if not LINUX:
         return "system calls are counted with strace, which is for Linux"
     if not shutil.which("strace"):
         return "strace is not installed"
-    if os.geteuid() != 0:
-        try:
-            scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text()
-        except OSError:
-            return None
-        if scope.strip() != "0":
-            return (
-                "strace may not watch another process here: allow it with "
-                "sudo sysctl kernel.yama.ptrace_scope=0"
-            )
+    scope = _text("/proc/sys/kernel/yama/ptrace_scope").strip()
+    if os.geteuid() and scope not in ("", "0"):
+        return (
+            "strace may not watch another process here: allow it with "
+            "sudo sysctl kernel.yama.ptrace_scope=0"
+        )
     return None
+
+
+# Limits -------------------------------------------------------------------
 
 
 def raise_open_files() -> int:
     """Raise the soft limit of open files as far as useful; its value."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    # macOS says "unlimited" and then refuses more than OPEN_MAX (10240).
-    for wanted in (FILES_WANTED, 10_240, hard):
-        if soft == unlimited or wanted == unlimited or soft >= wanted:
-            continue
-        if hard != unlimited and wanted > hard:
-            continue
-        try:
+    if soft == resource.RLIM_INFINITY:
+        return FILES_WANTED
+    for wanted in (FILES_WANTED, OPEN_MAX, hard):
+        if soft >= wanted:
+            break
+        with contextlib.suppress(OSError, ValueError):  # above the hard one
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):
-            continue
-        break
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return FILES_WANTED if soft == unlimited else soft
+            return wanted
+    return soft
 
 
 def local_ports() -> int | None:
     """How many local ports there are for connections; None: unknown."""
-    try:
-        if sys.platform == "linux":
-            path = Path("/proc/sys/net/ipv4/ip_local_port_range")
-            low, high = map(int, path.read_text().split())
-        else:
-            name = "net.inet.ip.portrange"
-            low = int(_output("sysctl", "-n", f"{name}.first"))
-            high = int(_output("sysctl", "-n", f"{name}.last"))
-    except (OSError, ValueError):
-        return None
-    return high - low + 1
-
-
-def time_wait() -> int | None:
-    """Connections in TIME_WAIT now; None: unknown."""
-    if sys.platform == "linux":
-        try:
-            text = Path("/proc/net/sockstat").read_text()
-        except OSError:
-            return None
-        found = re.search(r"^TCP:.* tw (\d+)", text, re.M)
-        return int(found[1]) if found else None
-    text = _output("netstat", "-an", "-p", "tcp")
-    return text.count("TIME_WAIT") if text else None
+    if LINUX:
+        text = _text("/proc/sys/net/ipv4/ip_local_port_range")
+    else:
+        name = "net.inet.ip.portrange"
+        text = output_of("sysctl", "-n", f"{name}.first", f"{name}.last")
+    ports = [int(word) for word in text.split()]
+    return ports[1] - ports[0] + 1 if len(ports) == 2 else None
 
 
 def ports_free_at_once() -> bool:
     """True where a local port in TIME_WAIT can be used again (Linux)."""
-    return sys.platform == "linux"
+    return LINUX
 
 
 def most_clients(open_files: int) -> tuple[int, str]:
     """How many clients this machine can hold, and what limits it."""
-    limit = open_files - FILES_SPARE
-    why = f"this machine allows {open_files:,} open files a process"
     ports = local_ports()
-    if ports is not None and ports - FILES_SPARE < limit:
-        limit = ports - FILES_SPARE
+    if ports is not None and ports < open_files:
         why = f"this machine has {ports:,} local ports for connections"
-    return limit, why
+        return ports - FILES_SPARE, why
+    why = f"this machine allows {open_files:,} open files a process"
+    return open_files - FILES_SPARE, why
 
 
 def notes(open_files: int, clients: int) -> list[str]:
@@ -177,13 +159,12 @@ def notes(open_files: int, clients: int) -> list[str]:
 
     clients: the most the run will use.
     """
-    found = []
     cores = core_count()
-    found.append(
+    found = [
         f"{cores} core{'s' * (cores > 1)}, shared by the server and the "
         "load generator (which uses one): a server that would use every "
         "core cannot show all it can do."
-    )
+    ]
     busy = os.getloadavg()[0]
     if busy / cores > BUSY:
         found.append(
@@ -193,7 +174,6 @@ def notes(open_files: int, clients: int) -> list[str]:
     limit, why = most_clients(open_files)
     if limit < clients:
         found.append(f"More than {limit:,} clients are not possible: {why}.")
-    waiting = time_wait() or 0
     ports = local_ports()
     if ports_free_at_once() or ports is None:
         return found
@@ -201,9 +181,13 @@ def notes(open_files: int, clients: int) -> list[str]:
         f"Each closed connection keeps one of {ports:,} local ports busy "
         "for some 30 s (TIME_WAIT), so runs with new connections are short."
     )
+    waiting = output_of("netstat", "-an", "-p", "tcp").count("TIME_WAIT")
     if waiting > ports // 2:
         found.append(f"{waiting:,} are busy now: wait half a minute.")
     return found
+
+
+# Facts --------------------------------------------------------------------
 
 
 def core_count() -> int:
@@ -211,6 +195,18 @@ def core_count() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def fresh(command: str, mode: str, load: str) -> Results:
+    """Results without a point, with all that is to know about now.
+
+    Raises the limit of open files; load: "ab" or "python".
+    """
+    now = datetime.datetime.now().astimezone()
+    return Results(
+        command, mode, now.isoformat(timespec="seconds"), commit(),
+        machine(raise_open_files()), tool_versions(load), load,
+    )
 
 
 def machine(open_files: int) -> Machine:
@@ -235,42 +231,30 @@ def _kernel() -> str:
 
 
 def _cpu_name() -> str:
-    if sys.platform == "linux":
-        try:
-            text = Path("/proc/cpuinfo").read_text(errors="replace")
-        except OSError:
-            text = ""
-        found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", text, re.M)
-        if found:
-            return found[1].strip()
-    else:
-        name = _output("sysctl", "-n", "machdep.cpu.brand_string").strip()
-        if name:
-            return name
-    return platform.processor() or platform.machine()
+    found = re.search(
+        r"^(?:model name|Model)\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.M
+    )
+    if found:
+        return found[1].strip()
+    name = output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()
+    return name or platform.processor() or platform.machine()
 
 
 def commit() -> str:
-    """The commit that is measured, "+" if files were changed since.
+    """The commit that is measured, "" outside git; "+" if changed.
 
     Pages and results do not count: they are not what is measured.
     """
-    name = _output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
-    if not re.fullmatch(r"[0-9a-f]{12,}", name.strip()):
+    git = ("git", "-C", str(ROOT))
+    name = output_of(*git, "rev-parse", "--short=12", "HEAD").strip()
+    if not re.fullmatch(r"[0-9a-f]{12,}", name):
         return ""
-    changed = _output(
-        "git", "-C", str(ROOT), "status", "--porcelain", "--", ":!docs"
-    )
-    return name.strip() + ("+" if changed.strip() else "")
+    changed = output_of(*git, "status", "--porcelain", "--", ":!docs")
+    return name + ("+" if changed.strip() else "")
 
 
-def _output(*command: str) -> str:
-    """What a command prints; empty if it cannot be run or fails."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=20,
-            errors="replace", stdin=subprocess.DEVNULL, check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+def _text(file: str) -> str:
+    """What stands in a file of the kernel; "" if there is none."""
+    with contextlib.suppress(OSError):
+        return Path(file).read_text(errors="replace")
+    return ""

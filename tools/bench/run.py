@@ -1,6 +1,7 @@
 """Measures the points of a plan, one after the other, and keeps them."""
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -12,11 +13,11 @@ from pathlib import Path
 from rich.markup import escape
 from rich.progress import Progress, TaskID
 
-from tools.bench import plan, strace, wrk
-from tools.bench.ab import AbError, Report, parse
+from tools.bench import ab, plan, strace, wrk
 from tools.bench.cost import SAMPLE_SECONDS, Meter
-from tools.bench.keep import add, keep_raw, take_cost, take_report
+from tools.bench.outcome import add, keep_raw, take_cost, take_report
 from tools.bench.peers import start as peers
+from tools.bench.report import NoFigures, Report
 from tools.bench.server import Running, ServerError, start
 from tools.data.results import Point, Results, Run
 from tools.peers import Peer
@@ -52,51 +53,54 @@ class Bench:
         self.progress = progress
         self.limit = limit
         self._begun = time.monotonic()
-        self._bar: TaskID | None = None
 
     # What to measure -----------------------------------------------------
 
     def measure_all(self, tasks: list[plan.Task]) -> None:
         """Measure tasks, their repeats interleaved."""
-        seconds = sum(task.seconds * task.repeats for task in tasks)
-        with self._stage(seconds):
+        total = sum(task.seconds * task.repeats for task in tasks)
+        with self._stage(total) as bar:
             for task, number in plan.interleave(tasks):
-                self._run(task, self._point(task), number)
-                self._advance(task.seconds)
+                self._run(task, number)
+                self.progress.advance(bar, task.seconds)
 
     def sweep(self, servers: list[Server], repeats: int) -> None:
         """More and more clients, each server as far as it survives."""
         rates: dict[str, list[float]] = {s.name: [] for s in servers}
         alive = list(servers)
-        total = plan.sweep_seconds(len(servers), repeats)
-        each = total / max(len(servers) * len(plan.SWEEP_CLIENTS), 1)
-        with self._stage(total):
+        each = plan.sweep_seconds(1, 1) / len(plan.SWEEP_CLIENTS)
+        with self._stage(plan.sweep_seconds(len(servers), repeats)) as bar:
             for clients in plan.SWEEP_CLIENTS:
                 if clients > self.limit[0]:
-                    self._end_by_machine(alive)
-                    return
+                    break
                 tasks = [
                     plan.sweep_task(s, clients, repeats, rates[s.name])
                     for s in alive
                 ]
                 for task, number in plan.interleave(tasks):
-                    point = self._point(task)
-                    if not point.end:
-                        run = self._run(task, point, number)
-                        point.end = too_slow(run)
-                    self._advance(each / repeats)
+                    if not self._point(task).end:
+                        run = self._run(task, number)
+                        self._point(task).end = too_slow(run)
+                    self.progress.advance(bar, each)
                 for task in tasks:
                     point = self._point(task)
                     judge(point)
                     rate = point.median("requests_per_second")
-                    rates[task.server.name].append(rate or 0.0)
+                    rates[point.server].append(rate or 0.0)
                     if point.end:
-                        alive = [s for s in alive if s != task.server]
+                        alive = [s for s in alive if s.name != point.server]
                         self._say(
-                            f"[yellow]{task.server.name} ends at {clients} "
+                            f"[yellow]{point.server} ends at {clients} "
                             f"clients: {escape(point.reason)}"
                         )
                 self._save()
+            else:
+                return
+        for one in alive:
+            for point in self.results.suite("sweep", one.name)[-1:]:
+                point.end, point.reason = True, self.limit[1]
+        self._say(f"[yellow]The sweep ends here: {self.limit[1]}.")
+        self._save()
 
     def skip(self, tasks: list[plan.Task], reason: str) -> None:
         """Note why these are not measured."""
@@ -106,20 +110,12 @@ class Bench:
             self.results.points.append(point)
         self._save()
 
-    def _end_by_machine(self, alive: list[Server]) -> None:
-        for one in alive:
-            points = self.results.suite("sweep", one.name)
-            if points:
-                points[-1].end, points[-1].reason = True, self.limit[1]
-        self._say(f"[yellow]The sweep ends here: {self.limit[1]}.")
-        self._save()
-
     # One run -------------------------------------------------------------
 
-    def _run(self, task: plan.Task, point: Point, number: int) -> Run:
+    def _run(self, task: plan.Task, number: int) -> Run:
         """Measure once, say so, keep it."""
         run = self._measure(task, number)
-        add(self.results, point, run)
+        add(self.results, self._point(task), run)
         self._say(f"  {escape(summary(run))}")
         self._save()
         return run
@@ -130,82 +126,48 @@ class Bench:
             with launch(task) as process:
                 run.command = process.command
                 process.warm_up(plan.WARM_UP.get(task.delay, 2))
-                words = self._announce(task, process, run, number)
-                if task.suite == "syscalls":
-                    text, late = self._count(task, process, run, words)
-                else:
-                    text, late = self._load(task, process, run, words)
-                self._fill(task, run, text, late)
+                self._load(task, process, run, number)
                 # One that is dying may still need a moment.
                 moment = DYING_SECONDS if run.failed or run.error else 0.0
-                if process.ended(moment):
+                if process.wait(moment) is not None:
                     run.error = f"the server died: {process.last_words()}"
-            if task.suite != "syscalls" and process.switches is not None:
-                before = run.context_switches or 0
+            if run.context_switches is not None and process.switches:
+                before = run.context_switches
                 run.context_switches = max(process.switches - before, 0)
         except (ServerError, strace.StraceError) as error:
             run.error = str(error)
         return run
 
-    def _announce(
+    def _load(
         self, task: plan.Task, process: Running, run: Run, number: int
-    ) -> list[str]:
-        """Show the load's command, note it, return it to be run."""
-        wants_wrk = isinstance(task.load, wrk.Load)
-        load = "wrk" if wants_wrk else self.results.load
-        shown = " ".join(task.load.command(process.url, SHOWN[load]))
+    ) -> None:
+        """Run the load; what it and the server did goes into the run."""
+        load = task.load
+        name = "wrk" if isinstance(load, wrk.Load) else self.results.load
+        shown = " ".join(load.command(process.url, SHOWN[name]))
         run.command += f"\n{shown}"
         which = task.server.name
         if task.repeats > 1:
             which += f", run {number} of {task.repeats}"
         self._say(f"[bold]{which}[/bold] {task.suite}  [cyan]$ {shown}")
-        return task.load.command(process.url, PROGRAMS[load])
-
-    def _load(
-        self, task: plan.Task, process: Running, run: Run, words: list[str]
-    ) -> tuple[str, bool]:
-        """Run the load and note what it cost the server."""
-        meter = Meter(process)
-        text, late = run_load(words, patience(task), meter.sample)
-        cost = meter.read()
-        take_cost(run, cost)
-        # Those before the load; the rest is known when the server ended.
-        run.context_switches = cost.switches_before
-        keep_raw(self.folder, task.server.name, run.command, text)
-        return text, late
-
-    def _count(
-        self, task: plan.Task, process: Running, run: Run, words: list[str]
-    ) -> tuple[str, bool]:
-        """Run the load and count the server's system calls."""
-        pids = [member.pid for member in process.processes()]
-        with strace.count(pids) as counter:
-            run.command += f"\n{counter.command}"
-            text, late = run_load(words, patience(task), lambda: None)
-        run.system_calls = counter.calls
-        both = f"{text}\n{counter.table}"
-        keep_raw(self.folder, task.server.name, run.command, both)
-        return text, late
-
-    def _fill(
-        self, task: plan.Task, run: Run, text: str, late: bool
-    ) -> None:
-        """The load generator's figures into a run."""
-        try:
-            if isinstance(task.load, wrk.Load):
-                report: Report | wrk.Report = wrk.parse(text)
-            else:
-                report = parse(text)
-        except (AbError, wrk.WrkError) as error:
-            run.requests = getattr(error, "requests", 0)
-            run.error = str(error)
-            return
-        # strace makes everything slow
-        take_report(run, report, timed=task.suite != "syscalls")
-        if task.suite == "peer-keep" and isinstance(report, Report):
-            kept = report.kept_alive / max(report.requests, 1)
-            run.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
-        run.error = fault(report, late)
+        words = load.command(process.url, PROGRAMS[name])
+        if task.suite == "syscalls":
+            pids = [member.pid for member in process.processes()]
+            with strace.count(pids) as counter:
+                run.command += f"\n{counter.command}"
+                text, late = run_load(words, patience(task), lambda: None)
+            run.system_calls = counter.calls
+            raw = f"{text}\n{counter.table}"
+        else:
+            meter = Meter(process)
+            text, late = run_load(words, patience(task), meter.sample)
+            cost = meter.read()
+            take_cost(run, cost)
+            # Those before; the rest is known when the server has ended.
+            run.context_switches = cost.switches_before
+            raw = text
+        keep_raw(self.folder, task.server.name, run.command, raw)
+        fill(task, run, text, late)
 
     # Screen and disk -----------------------------------------------------
 
@@ -232,17 +194,12 @@ class Bench:
         self.progress.console.print(text, highlight=False, soft_wrap=True)
 
     @contextlib.contextmanager
-    def _stage(self, seconds: float) -> Iterator[None]:
-        self._bar = self.progress.add_task("Measuring", total=seconds)
+    def _stage(self, seconds: float) -> Iterator[TaskID]:
+        bar = self.progress.add_task("Measuring", total=seconds)
         try:
-            yield
+            yield bar
         finally:
-            self.progress.remove_task(self._bar)
-            self._bar = None
-
-    def _advance(self, seconds: float) -> None:
-        if self._bar is not None:
-            self.progress.advance(self._bar, seconds)
+            self.progress.remove_task(bar)
 
 
 def launch(
@@ -281,12 +238,8 @@ def run_load(
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryFile("w+b") as output:
         process = subprocess.Popen(
-            words,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.STDOUT, start_new_session=True,
         )
         late = False
         try:
@@ -300,14 +253,30 @@ def run_load(
                 if late and time.monotonic() > deadline + END_SECONDS:
                     break
         finally:
-            if process.poll() is None:
-                process.kill()
+            process.kill()  # nothing, if it has ended
             process.wait()
         output.seek(0)
         return output.read().decode("utf-8", "replace"), late
 
 
-def fault(report: Report | wrk.Report, late: bool) -> str | None:
+def fill(task: plan.Task, run: Run, text: str, late: bool) -> None:
+    """The load generator's figures into a run, and what was wrong."""
+    try:
+        parse = wrk.parse if isinstance(task.load, wrk.Load) else ab.parse
+        report = parse(text)
+    except NoFigures as error:
+        run.requests = error.requests
+        run.error = str(error)
+        return
+    # strace makes everything slow
+    take_report(run, report, timed=task.suite != "syscalls")
+    if task.suite == "peer-keep" and isinstance(task.load, ab.Load):
+        kept = report.kept_alive / max(report.requests, 1)
+        run.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
+    run.error = fault(report, late)
+
+
+def fault(report: Report, late: bool) -> str | None:
     """Why a report is no good figure, None if it is one."""
     if report.requests == 0:
         return f"no request was answered ({report.failed} failed)"
@@ -328,21 +297,19 @@ def fault(report: Report | wrk.Report, late: bool) -> str | None:
 
 def too_slow(run: Run) -> bool:
     """True if a client waited longer than anybody would."""
-    return (
-        run.latency_ms.get("max", 0.0) > plan.PATIENCE_MS
-        or 0 < run.requests < run_clients(run)
-    )
+    worst = run.latency_ms.get("max", 0.0)
+    return worst > plan.PATIENCE_MS or 0 < run.requests < run_clients(run)
 
 
 def run_clients(run: Run) -> int:
     """The number of clients in a run's command."""
-    words = run.command.split()
-    return int(words[words.index("-c") + 1]) if "-c" in words else 0
+    found = re.search(r" -c (\d+) ", run.command)
+    return int(found[1]) if found else 0
 
 
 def trouble(run: Run) -> str:
     """Why a run ends a server's line in the sweep; "" if it does not."""
-    clients = run_clients(run)
+    missing = run_clients(run) - run.requests
     worst = run.latency_ms.get("max", 0.0)
     if run.error is not None:
         return run.error
@@ -350,14 +317,13 @@ def trouble(run: Run) -> str:
     if worst > plan.PATIENCE_MS:
         return f"a client waited {worst / 1000:.1f} s for its answer"
     if run.failed:
-        all_of = run.requests + run.failed
-        return f"{run.failed} of {all_of} requests failed"
+        return f"{run.failed} of {run.requests + run.failed} requests failed"
     if run.non_2xx:
         return f"{run.non_2xx} of {run.requests} answers were errors"
-    if run.requests < clients:
+    if missing > 0:
         return (
-            f"{clients - run.requests} of {clients} clients had no answer "
-            f"after {run.seconds:.0f} s"
+            f"{missing} of {run_clients(run)} clients had no answer after "
+            f"{run.seconds:.0f} s"
         )
     return ""
 

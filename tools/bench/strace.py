@@ -5,42 +5,39 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from tools.common.launch import eventually
 
 ATTACH_SECONDS = 10.0  # for strace to take hold of all processes
 DETACH_SECONDS = 10.0  # for strace to let go and write its table
-POLL_SECONDS = 0.02
+ROW = re.compile(
+    r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(?!total$)(\w+)"
+)
 
 
 class StraceError(Exception):
     """Counting did not work; the text says why."""
 
 
+@dataclass
 class Counter:
-    """Filled in when the counting is over. Use `count`."""
+    """Filled in when the counting is over. Use `count`.
 
-    def __init__(self, command: str) -> None:
-        self.command = command
-        self.table = ""  # strace's own text
+    table: strace's own text; calls: how often each was made, by name.
+    """
 
-    @property
-    def calls(self) -> dict[str, int]:
-        """How often each system call was made, by name."""
-        return parse(self.table)
+    command: str
+    table: str = ""
+    calls: dict[str, int] = field(default_factory=dict)
 
 
 def parse(table: str) -> dict[str, int]:
     """Calls by name from the table of ``strace -c``; {} if it has none."""
-    found: dict[str, int] = {}
-    for line in table.splitlines():
-        row = re.fullmatch(
-            r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)", line
-        )
-        if row and row[2] != "total":
-            found[row[2]] = found.get(row[2], 0) + int(row[1])
-    return found
+    rows = filter(None, map(ROW.fullmatch, table.splitlines()))
+    return {row[2]: int(row[1]) for row in rows}
 
 
 @contextlib.contextmanager
@@ -58,18 +55,14 @@ def count(pids: list[int]) -> Iterator[Counter]:
         table, errors = Path(folder, "table"), Path(folder, "errors")
         with errors.open("w") as stderr:
             process = subprocess.Popen(
-                [*words, "-o", str(table)],
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,
+                [*words, "-o", str(table)], stdin=subprocess.DEVNULL,
+                stdout=stderr, stderr=stderr, start_new_session=True,
             )
         try:
             wait_attached(process, pids, errors)
             yield counter
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)
             try:
                 process.wait(DETACH_SECONDS)
             except subprocess.TimeoutExpired:
@@ -77,18 +70,22 @@ def count(pids: list[int]) -> Iterator[Counter]:
                 process.wait()
             if table.is_file():
                 counter.table = table.read_text(errors="replace")
+                counter.calls = parse(counter.table)
 
 
 def wait_attached(
     process: subprocess.Popen[bytes], pids: list[int], errors: Path
 ) -> None:
     """Until strace says of each process that it is attached."""
-    deadline = time.monotonic() + ATTACH_SECONDS
-    while True:
+
+    def attached() -> bool:
         said = errors.read_text(errors="replace")
-        if all(re.search(rf"Process {pid} attached", said) for pid in pids):
-            return
-        if process.poll() is not None or time.monotonic() > deadline:
-            last = said.strip().splitlines()[-1:] or ["it said nothing"]
-            raise StraceError(f"strace could not attach: {last[0]}")
-        time.sleep(POLL_SECONDS)
+        return all(f"Process {pid} attached" in said for pid in pids)
+
+    eventually(
+        lambda: attached() or process.poll() is not None, ATTACH_SECONDS
+    )
+    if not attached():
+        said = errors.read_text(errors="replace").strip().splitlines()
+        last = said[-1] if said else "it said nothing"
+        raise StraceError(f"strace could not attach: {last}")

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tools.bench.numbers import formatted
 from tools.bench.run import trouble
 from tools.data.results import MORE_SUITES, SUITES, Point, Results
 from tools.servers import ROOT, SERVERS
@@ -26,6 +27,8 @@ PEER_LEGEND = (
 PEERS = ("peer-keep", "peer-new")
 KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
 
+Columns = dict[str, Callable[[Point], str]]
+
 
 def typed(folder: Path) -> str:
     """A folder as the reader would type it from here."""
@@ -38,24 +41,26 @@ def typed(folder: Path) -> str:
 def show(results: Results, console: Console) -> None:
     """Print a table for each suite that was measured."""
     suites = SUITES | MORE_SUITES
-    for suite in suites:
-        points = results.suite(suite)
+    measured = {suite: results.suite(suite) for suite in suites}
+    for suite, points in measured.items():
         if not points:
             continue
-        if suite == "sweep":
-            table = _sweep(points)
-        elif suite == "syscalls":
-            table = _syscalls(points)
+        if suite in ("sweep", "syscalls"):
+            table = _sweep(points) if suite == "sweep" else _syscalls(points)
         elif suite in PEERS:
             table = _peers(points)
         else:
-            table = _loads(points)
+            table = _fill(LOADS, points)
         table.title = f"{suite}: {suites[suite]}"
         console.print()
         console.print(table)
         for point in points:
             if point.status != "ok" and suite != "sweep":
-                console.print(_why(point), highlight=False)
+                console.print(
+                    f"{_status(point)}[/]: {point.server}, "
+                    f"{_clients(point.clients)}: {escape(point.reason)}",
+                    highlight=False,
+                )
         closing = [p.server for p in points if _closes(p)]
         if closing:
             console.print(
@@ -63,9 +68,10 @@ def show(results: Results, console: Console) -> None:
                 f"{', '.join(closing)} (ab speaks HTTP/1.0; with wrk "
                 "installed, it is asked in HTTP/1.1)"
             )
-    if any(p.suite in PEERS for p in results.points):
+    found = {suite for suite, points in measured.items() if points}
+    if found & {*PEERS}:
         console.print(f"\n[dim]{PEER_LEGEND}")
-    elif any(p.suite not in ("sweep", "syscalls") for p in results.points):
+    elif found - {"sweep", "syscalls"}:
         console.print(f"\n[dim]{LEGEND}")
 
 
@@ -80,30 +86,13 @@ def _new(*columns: str) -> Table:
     return table
 
 
-def _loads(points: list[Point]) -> Table:
-    """One row a server: speed, waiting, what it cost."""
-    table = _new(
-        "requests/s", "share", "p50 ms", "p99 ms", "failed", "CPU ms", "MB",
-        "threads",
-    )
+def _fill(columns: Columns, points: list[Point]) -> Table:
+    """One row a point; only its status if there are no figures."""
+    table = _new(*columns)
     for point in points:
-        if point.status != "ok":
-            table.add_row(point.server, _status(point))
-            continue
-        share = point.share
-        table.add_row(
-            point.server,
-            _rate(point),
-            "" if share is None else f"{100 * share:.1f} %",
-            _milliseconds(point.median("p50")),
-            _milliseconds(point.median("p99")),
-            _failures(point),
-            _format(point.median("cpu_ms"), lambda v: f"{v:.2f}"),
-            _format(
-                point.median("peak_memory"), lambda v: f"{v / MEGABYTE:.1f}"
-            ),
-            _format(point.median("threads"), lambda v: f"{v:.0f}"),
-        )
+        cells = [cell(point) for cell in columns.values()]
+        good = point.status == "ok"
+        table.add_row(point.server, *(cells if good else [_status(point)]))
     return table
 
 
@@ -115,17 +104,15 @@ def _sweep(points: list[Point]) -> Table:
         line = [p for p in points if p.server == server.name]
         if not line:
             continue
+        why = escape(line[-1].reason)
         good = [p for p in line if p.status == "ok" and _survived(p)]
         if not good:
-            table.add_row(server.name, "", "", "0", escape(line[-1].reason))
+            table.add_row(server.name, "", "", "0", why)
             continue
         best = max(good, key=lambda p: p.median("requests_per_second") or 0)
         table.add_row(
-            server.name,
-            _rate(best),
-            str(best.clients),
-            str(good[-1].clients),
-            escape(line[-1].reason) or "the sweep goes no further",
+            server.name, _rate(best), str(best.clients),
+            str(good[-1].clients), why or "the sweep goes no further",
         )
     return table
 
@@ -149,70 +136,99 @@ def _syscalls(points: list[Point]) -> Table:
             table.add_row(server.name, _status(last))
             continue
         calls = last.runs[-1].system_calls
-        often = sorted(calls, key=lambda name: -calls[name])[:3]
-        figures = (
+        figures = [
             row[n].median("calls_per_request") if n in row else None
             for n in clients
-        )
+        ]
         table.add_row(
-            server.name,
-            *(_format(f, lambda v: f"{v:.1f}") for f in figures),
-            ", ".join(often),
+            server.name, *(formatted(f, "{:.1f}") for f in figures),
+            ", ".join(sorted(calls, key=lambda name: -calls[name])[:3]),
         )
     return table
 
 
 def _peers(points: list[Point]) -> Table:
     """One row a server, the one that needs least CPU first."""
-    table = _new(
-        "CPU us", "of nginx", "user", "requests/s", "p50 ms", "p99 ms",
-        "failed", "MB",
-    )
     nginx = next((p for p in points if p.server == "nginx"), None)
     base = nginx.median("cpu_ms") if nginx else None
+
+    def of_nginx(point: Point) -> str:
+        cpu = point.median("cpu_ms")
+        return formatted(cpu, "{:.2f}", base) if base else ""
 
     def cheapest_first(point: Point) -> float:
         cpu = point.median("cpu_ms")
         return math.inf if cpu is None else cpu
 
-    for point in sorted(points, key=cheapest_first):
-        if point.status != "ok":
-            table.add_row(point.server, _status(point))
-            continue
-        cpu = point.median("cpu_ms")
-        table.add_row(
-            point.server,
-            _cpu_us(point),
-            f"{cpu / base:.2f}" if cpu is not None and base else "",
-            _format(_user_share(point), lambda v: f"{100 * v:.0f} %"),
-            _rate(point),
-            _format(point.median("p50"), lambda v: f"{v:.1f}"),
-            _format(point.median("p99"), lambda v: f"{v:.1f}"),
-            _failures(point),
-            _format(
-                point.median("peak_memory"), lambda v: f"{v / MEGABYTE:.1f}"
-            ),
-        )
-    return table
+    columns: Columns = {
+        "CPU us": lambda p: _with_spread(
+            p, "cpu_ms", lambda ms: f"{1000 * ms:.1f}"
+        ),
+        "of nginx": of_nginx,
+        "user": _user_share,
+        "requests/s": _rate,
+        "p50 ms": _median("p50", "{:.1f}"),
+        "p99 ms": _median("p99", "{:.1f}"),
+        "failed": _failures,
+        "MB": _median("peak_memory", "{:.1f}", MEGABYTE),
+    }
+    return _fill(columns, sorted(points, key=cheapest_first))
 
 
-def _cpu_us(point: Point) -> str:
-    """CPU microseconds a request: the median, with lowest and highest."""
-    median, spread = point.median("cpu_ms"), point.spread("cpu_ms")
+# Cells --------------------------------------------------------------------
+
+
+def _median(
+    name: str, how: str, unit: float = 1.0
+) -> Callable[[Point], str]:
+    """A cell with the median of a figure."""
+    return lambda point: formatted(point.median(name), how, unit)
+
+
+def _milliseconds(name: str) -> Callable[[Point], str]:
+    """ab prints whole milliseconds: its 0 means less than one."""
+
+    def cell(point: Point) -> str:
+        value = point.median(name)
+        small = value is not None and value < 1
+        return "<1" if small else formatted(value, "{:,.0f}")
+
+    return cell
+
+
+def _with_spread(
+    point: Point, name: str, shown: Callable[[float], str]
+) -> str:
+    """The median, with lowest and highest if measured several times."""
+    median, spread = point.median(name), point.spread(name)
     if median is None or spread is None:
         return ""
-    text = f"{1000 * median:.1f}"
-    if len(point.values("cpu_ms")) > 1:
-        text += f"\n[dim]{1000 * spread[0]:.1f}-{1000 * spread[1]:.1f}"
+    text = shown(median)
+    if len(point.values(name)) > 1:
+        text += f"\n[dim]{shown(spread[0])}-{shown(spread[1])}"
     return text
 
 
-def _user_share(point: Point) -> float | None:
-    """The part of the CPU time that is the program's own, 0 to 1."""
+def _rate(point: Point) -> str:
+    return _with_spread(
+        point, "requests_per_second",
+        lambda rate: f"{rate:,.0f}" if rate >= 1000 else f"{rate:.1f}",
+    )
+
+
+def _user_share(point: Point) -> str:
+    """The part of the CPU time that is the program's own."""
     user, system = point.median("cpu_user"), point.median("cpu_system")
     if user is None or system is None or not user + system:
-        return None
-    return user / (user + system)
+        return ""
+    return f"{100 * user / (user + system):.0f} %"
+
+
+def _failures(point: Point) -> str:
+    """Failed requests, error answers and failed runs, all together."""
+    bad = sum(run.failed + run.non_2xx for run in point.runs)
+    broken = sum(run.error is not None for run in point.runs)
+    return f"{bad}" + (f" (+{broken} runs)" if broken else "")
 
 
 def _closes(point: Point) -> bool:
@@ -226,47 +242,17 @@ def _status(point: Point) -> str:
     return f"[{colour}]{point.status}"
 
 
-def _why(point: Point) -> str:
-    """A line below the table on a row without figures."""
-    return (
-        f"{_status(point)}[/]: {point.server}, {_clients(point.clients)}: "
-        f"{escape(point.reason)}"
-    )
-
-
 def _clients(number: int) -> str:
     return f"{number} client{'s' * (number > 1)}"
 
 
-def _rate(point: Point) -> str:
-    """The median, with lowest and highest if measured several times."""
-    median = point.median("requests_per_second")
-    spread = point.spread("requests_per_second")
-    if median is None or spread is None:
-        return ""
-    text = _number(median)
-    if len(point.values("requests_per_second")) > 1:
-        text += f"\n[dim]{_number(spread[0])}-{_number(spread[1])}"
-    return text
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
-
-
-def _milliseconds(value: float | None) -> str:
-    """ab prints whole milliseconds: its 0 means less than one."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 1 else "<1"
-
-
-def _failures(point: Point) -> str:
-    """Failed requests, error answers and failed runs, all together."""
-    bad = sum(run.failed + run.non_2xx for run in point.runs)
-    broken = sum(run.error is not None for run in point.runs)
-    return f"{bad}" + (f" (+{broken} runs)" if broken else "")
-
-
-def _format(value: float | None, how: Callable[[float], str]) -> str:
-    return "" if value is None else how(value)
+LOADS: Columns = {
+    "requests/s": _rate,
+    "share": lambda p: formatted(p.share, "{:.1f} %", 0.01),
+    "p50 ms": _milliseconds("p50"),
+    "p99 ms": _milliseconds("p99"),
+    "failed": _failures,
+    "CPU ms": _median("cpu_ms", "{:.2f}"),
+    "MB": _median("peak_memory", "{:.1f}", MEGABYTE),
+    "threads": _median("threads", "{:.0f}"),
+}

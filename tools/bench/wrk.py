@@ -19,17 +19,16 @@ Facts about wrk 4 that this file knows, so that no other has to:
 """
 
 import re
-import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from tools.bench import preflight
+from tools.bench.report import NoFigures, Report
 
 PERCENTILES = (50, 75, 90, 99)
 TIMEOUT_SECONDS = 10  # an answer after this is none
 MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-
-class WrkError(Exception):
-    """An output without figures. The text is a sentence that says why."""
+WrkError = NoFigures
 
 
 @dataclass(frozen=True)
@@ -58,29 +57,6 @@ class Load:
             f"-d{self.seconds}s", "--timeout", f"{TIMEOUT_SECONDS}s",
             "--latency", url,
         ]
-
-
-@dataclass
-class Report:
-    """What an output says. Times in ms where the name says so, else s.
-
-    requests: answers that came completely and in time, non-2xx ones
-    included; failed: all socket errors, which are also listed by kind
-    (connect, read, write, timeout); latency_ms: mean, max, and with
-    ``--latency`` p50, p75, p90, p99; body_bytes is never known;
-    finished: False if wrk was interrupted.
-    """
-
-    requests: int
-    failed: int
-    non_2xx: int
-    seconds: float
-    per_second: float
-    response_bytes: float | None
-    finished: bool
-    latency_ms: dict[str, float] = field(default_factory=dict)
-    errors: dict[str, int] = field(default_factory=dict)
-    body_bytes: int | None = None
 
 
 def parse(text: str) -> Report:
@@ -126,16 +102,11 @@ def parse(text: str) -> Report:
 
 def version() -> str | None:
     """The version of the wrk that is installed; None: there is none."""
-    try:
-        done = subprocess.run(
-            ["wrk", "-v"], capture_output=True, text=True, timeout=20,
-            errors="replace", stdin=subprocess.DEVNULL, check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
     # Debian's says "wrk debian/4.1.0-3+b2 [epoll]", one of one's own
     # "wrk 4.2.0 [epoll]".
-    found = re.search(r"^wrk \D*(\d+(?:\.\d+)+)", done.stdout)
+    found = re.search(
+        r"^wrk \D*(\d+(?:\.\d+)+)", preflight.output_of("wrk", "-v")
+    )
     return found[1] if found else None
 
 

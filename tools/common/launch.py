@@ -10,6 +10,7 @@ import functools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -103,25 +104,35 @@ class Launched:
             return f"ended by {signal.Signals(-status).name}"
         return f"exit status {status}"
 
-    def wait_until_ready(self, seconds: float = READY_SECONDS) -> int:
+    def wait_until_ready(
+        self, seconds: float = READY_SECONDS, port: int = 0
+    ) -> int:
         """Wait for the ready line, its first; the port it names.
 
+        port: until it listens there, for one that prints no such line.
         Raises LaunchError if it ends, or prints something else or nothing.
         """
-        eventually(
-            lambda: "\n" in self.output or self.status() is not None, seconds
-        )
-        if match := READY.match(self.output):
+
+        def ready() -> bool:
+            return _listens(port) if port else "\n" in self.output
+
+        eventually(lambda: self.status() is not None or ready(), seconds)
+        match = READY.match(self.output)
+        if match and not port:
             return int(match[2])
         if self.status() is not None:
             raise LaunchError(
                 f"the server does not start: {self.last_words()}"
             )
-        raise LaunchError(
-            f"the server was not ready {seconds:g} s after its start"
-            if "\n" not in self.output
-            else f"expected the ready line, got {self.output[:200]!r}"
-        )
+        if not ready():
+            raise LaunchError(
+                f"the server was not ready {seconds:g} s after its start"
+            )
+        if not port:
+            raise LaunchError(
+                f"expected the ready line, got {self.output[:200]!r}"
+            )
+        return port
 
     # Its life.
 
@@ -145,12 +156,12 @@ class Launched:
         eventually(lambda: self.status() is not None, seconds)
         return self.status()
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
         """SIGTERM, wait, kill what is left. Does nothing if it ended."""
         try:
             self.processes()  # its workers, in case we must kill them
             self.signal(signal.SIGTERM)
-            self.wait()
+            self.wait(seconds)
         finally:
             self.kill()
 
@@ -220,6 +231,13 @@ def scrub(text: str) -> str:
         if len(folder) > 2:
             text = text.replace(folder, stands_for)
     return text
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
 
 
 def _text(file: IO[bytes]) -> str:

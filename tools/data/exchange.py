@@ -6,6 +6,7 @@ and every byte the server answered until it closed. One file each,
 a byte, Latin-1) cut after each LF, so that a change can be read.
 """
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,20 +39,10 @@ class Exchange:
     def save(self, folder: Path) -> Path:
         """Write NAME.json; a crash leaves the old file whole."""
         data = asdict(self)
-        data["sent"] = _lines(self.sent)
-        data["received"] = _lines(self.received)
+        for side in ("sent", "received"):
+            text = data[side].decode(CODING)
+            data[side] = re.findall("[^\n]*\n|[^\n]+", text)
         return save_json(folder / f"{self.name}.json", data)
-
-
-def _lines(data: bytes) -> list[str]:
-    r"""Text that ends in \n each, but for the last."""
-    return [line.decode(CODING) for line in _cut(data)]
-
-
-def _cut(data: bytes) -> list[bytes]:
-    parts = [part + b"\n" for part in data.split(b"\n")]
-    parts[-1] = parts[-1][:-1]
-    return [part for part in parts if part]
 
 
 def load(file: Path) -> Exchange:

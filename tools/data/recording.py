@@ -122,13 +122,12 @@ class Recording:
     @property
     def busy(self) -> int:
         """The most threads that waited for a request each, at once."""
-        times = (
+        return most_at_once(
             (span.begin, span.end)
             for lane in self.lanes
             for span in lane.spans
             if span.client != NOBODY and span.kind == "wait"
         )
-        return most_at_once(times)
 
     def save(self, folder: Path) -> Path:
         """Write NAME.json; a crash leaves the old file whole."""
@@ -156,26 +155,23 @@ def most_at_once(spans: Iterable[tuple[int, int]]) -> int:
 def to_json(recording: Recording) -> str:
     """The text of a file: a line a client, a lane, and the rest."""
     data = asdict(recording)
-    data["clients"] = [list(c.values()) for c in data["clients"]]
-    data["lanes"] = [
-        [
-            lane.name,
-            lane.worker,
-            [
+    rows: dict[str, list[Any]] = {
+        "clients": [[*vars(c).values()] for c in recording.clients],
+        "lanes": [
+            [lane.name, lane.worker, [
                 [KINDS[s.kind], s.begin, s.end - s.begin, s.client]
                 for s in lane.spans
-            ],
-        ]
-        for lane in recording.lanes
-    ]
-    lines = []
+            ]]
+            for lane in recording.lanes
+        ],
+    }
     for key, value in data.items():
-        if key in ("clients", "lanes"):
-            rows = ",\n".join(_compact(row) for row in value)
-            lines.append(f'"{key}":[\n{rows}\n]')
-        else:
-            lines.append(f'"{key}":{_compact(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+        data[key] = _compact(value)
+        if key in rows:
+            lines = ",\n".join(_compact(row) for row in rows[key])
+            data[key] = f"[\n{lines}\n]"
+    parts = ",\n".join(f'"{key}":{value}' for key, value in data.items())
+    return f"{{\n{parts}\n}}\n"
 
 
 def _compact(value: Any) -> str:
@@ -190,14 +186,10 @@ def load(file: Path) -> Recording:
         data["machine"] = Machine(**data["machine"])
         data["clients"] = [Client(*row) for row in data["clients"]]
         data["lanes"] = [
-            Lane(
-                name,
-                worker,
-                tuple(
-                    Span(letters[kind], begin, begin + length, client)
-                    for kind, begin, length, client in spans
-                ),
-            )
+            Lane(name, worker, tuple(
+                Span(letters[kind], begin, begin + length, client)
+                for kind, begin, length, client in spans
+            ))
             for name, worker, spans in data["lanes"]
         ]
         data["calls"] = [(at, count) for at, count in data["calls"]]

@@ -93,25 +93,26 @@ class Run:
         """
         if name in LATENCIES:
             return self.latency_ms.get(name)
-        if name == "cpu_ms":
-            if self.cpu_user is None or not self.requests:
-                return None
+        cpu = None
+        if self.cpu_user is not None:
             cpu = self.cpu_user + (self.cpu_system or 0.0)
-            return 1000 * cpu / self.requests
+        if name == "cpu_ms":
+            return _per(None if cpu is None else 1000 * cpu, self.requests)
         if name == "cores":
-            if self.cpu_user is None or not self.seconds:
-                return None
-            return (self.cpu_user + (self.cpu_system or 0.0)) / self.seconds
+            return _per(cpu, self.seconds)
         if name == "calls_per_request":
-            if not self.system_calls or not self.requests:
-                return None
-            return sum(self.system_calls.values()) / self.requests
+            calls = sum(self.system_calls.values())
+            return _per(calls or None, self.requests)
         if name in self.extra:
             return self.extra[name]
         if name not in NUMBERS:
             raise KeyError(name)
         value: float | None = getattr(self, name)
         return value
+
+
+def _per(amount: float | None, number: float) -> float | None:
+    return amount / number if amount is not None and number else None
 
 
 LATENCIES = (
@@ -207,12 +208,8 @@ class Results:
         self, server: str, suite: str, clients: int | None = None
     ) -> Point | None:
         """The point of a server in a suite (the first, or by clients)."""
-        for point in self.points:
-            if (point.server, point.suite) == (server, suite) and (
-                clients is None or point.clients == clients
-            ):
-                return point
-        return None
+        points = self.suite(suite, server)
+        return next((p for p in points if clients in (None, p.clients)), None)
 
     def suite(self, suite: str, server: str | None = None) -> list[Point]:
         """All points of a suite, of one server or of all."""

@@ -14,7 +14,6 @@ from tools.data.results import Point
 from tools.servers import Server
 from tools.site import (
     charts,
-    conformance,
     data,
     elements,
     experiments,
@@ -22,6 +21,7 @@ from tools.site import (
     inline_number,
     options,
     result_tables,
+    rules_table,
     sweep_chart,
 )
 from tools.site.errors import SiteError
@@ -145,10 +145,10 @@ def _lessons(text: str, md: Any) -> str:
     """The table of lessons, as the recorded run of the tests saw it."""
     chosen = options.parse(text, [], ["servers"])
     servers = options.servers(chosen.get("servers", "all"))
-    run = conformance.recorded()
-    conformance.check_lessons(run, servers)
+    run = rules_table.recorded()
+    rules_table.check_lessons(run, servers)
     return result_tables.lessons(
-        servers, uid(md, "lessons"), conformance.caption(run)
+        servers, uid(md, "lessons"), rules_table.caption(run)
     )
 
 

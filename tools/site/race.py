@@ -6,6 +6,8 @@ lanes and a table. docs/assets/race.js makes it play.
 
 import itertools
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -28,7 +30,6 @@ MOST_SERVERS = 2
 MARGIN = 1.02  # of the time axis, beyond the last answer
 NEAR = 0.01  # of the length: events closer than that are one step
 STEP = 0.05  # of the length: no step holds more
-MOST_CALLS = 200  # points of a counter that a page holds
 SLOWER = (
     "Seen with strace, which makes every system call slower: compare "
     "shapes, not milliseconds."
@@ -102,29 +103,28 @@ def _count(name: str, label: str, shown: str) -> str:
 
 def _charts(ident: str, runs: list[Run], top: float) -> str:
     """Both views, one after the other; a script shows one at a time."""
-    views = []
-    for view, heading, draw in (
-        ("requests", "Each request", race_charts.waterfall),
-        ("threads", "What the server is doing", race_charts.lanes),
+    views = ""
+    for view, heading, draw, row in (
+        ("requests", "Each request", race_charts.waterfall, "client"),
+        ("threads", "What the server is doing", race_charts.lanes, "thread"),
     ):
-        charts = ""
+        views += (
+            f'<div class="race-view" data-view="{view}">'
+            f'<p class="race-heading">{heading}, a row a {row}</p>'
+            f"{race_charts.legend(view == 'requests')}"
+        )
         for run in runs:
             name = run.server.name
-            charts += (
-                f'<p class="race-over"><strong>{escape(name)}</strong> '
-                f"{escape(run.server.waits)}</p>"
-            )
-            charts += draw(
+            chart = draw(
                 f"{ident}-{view}-{name}", f"{heading}: {name}",
                 run.recording, top,
             )
-        views.append(
-            f'<div class="race-view" data-view="{view}">'
-            f'<p class="race-heading">{heading}, '
-            f"{'a row a client' if view == 'requests' else 'a row a thread'}"
-            f"</p>{race_charts.legend(view == 'requests')}{charts}</div>"
-        )
-    return "".join(views)
+            views += (
+                f'<p class="race-over"><strong>{escape(name)}</strong> '
+                f"{escape(run.server.waits)}</p>{chart}"
+            )
+        views += "</div>"
+    return views
 
 
 def _tables(runs: list[Run]) -> str:
@@ -132,43 +132,48 @@ def _tables(runs: list[Run]) -> str:
     head = [
         "Client", "begun, ms", "accepted", "read", "answer begins", "done",
     ]
-    tables = []
+    tables = ""
     for run in runs:
         rows = [
-            [f"{at}"] + [
-                f"{time / 1000:,.1f}"
-                for time in (c.begun, c.accepted, c.read, c.answered, c.done)
-            ]
-            for at, c in enumerate(run.recording.clients, 1)
+            [f"{time / 1000:,.1f}" for time in (
+                c.begun, c.accepted, c.read, c.answered, c.done
+            )]
+            for c in run.recording.clients
         ]
+        body = [[f"{at}", *row] for at, row in enumerate(rows, 1)]
         name = escape(run.server.name)
-        tables.append(
+        tables += (
             f"<div><p><strong>{name}</strong>: "
             f"{race_charts.summary(run.recording)} "
             f"{race_charts.doing(run.recording)}</p>"
-            f"{table(head, rows, f'Every client of server {name}')}</div>"
+            f"{table(head, body, f'Every client of server {name}')}</div>"
         )
     return (
         '<details class="seven-data race-data"><summary>These recordings '
-        f'as a table</summary><div>{"".join(tables)}</div></details>'
+        f"as a table</summary><div>{tables}</div></details>"
     )
 
 
 def _caption(own: str, runs: list[Run], up: str | None) -> str:
     """What was recorded, where and how; where the data is. HTML."""
-    words = [escape(own)] if own else []
     first = runs[0].recording
-    words.append(
+    words = [
+        *([escape(own)] if own else []),
         f"{len(first.clients)} clients, one request each, all at once; "
-        f"each request waits {first.delay:g} s."
-    )
+        f"each request waits {first.delay:g} s.",
+    ]
     places: dict[str, list[str]] = {}
+    notes: list[str] = []
     for run in runs:
         places.setdefault(_place(run), []).append(run.server.name)
+        notes += [f"{note}." for note in re.split(
+            r"\.(?: |$)", run.recording.note) if note]
     for place, names in places.items():
         who = f"{' and '.join(names)}: " if len(places) > 1 else ""
         words.append(f"{escape(who)}{place}.")
-    words += [escape(sentence) for sentence in _notes(runs)]
+    if not any("strace" in note for note in notes):
+        notes.append(SLOWER)
+    words += [escape(note) for note in dict.fromkeys(notes)]
     words += [_links(run, up) for run in runs]
     if any(_trace(run).is_file() for run in runs):
         words.append(
@@ -177,19 +182,6 @@ def _caption(own: str, runs: list[Run], up: str | None) -> str:
             "<em>Open trace file</em>."
         )
     return " ".join(words)
-
-
-def _notes(runs: list[Run]) -> list[str]:
-    """What must be known of how it was seen, each sentence once."""
-    found = [
-        sentence.rstrip(".") + "."
-        for run in runs
-        for sentence in run.recording.note.split(". ")
-        if sentence
-    ]
-    if not any("strace" in sentence for sentence in found):
-        found.append(SLOWER)
-    return list(dict.fromkeys(found))
 
 
 def _place(run: Run) -> str:
@@ -213,18 +205,17 @@ def _trace(run: Run) -> Path:
 
 def _links(run: Run, up: str | None) -> str:
     """Where a recording and its trace are; links if they are on the site."""
-    linked = up is not None and not race_data.is_own(run.file)
     parts = []
     for file, name in ((run.file, "recording"), (_trace(run), "trace")):
+        address = escape(f"{up}data/recordings/{file.name}")
         if not file.is_file():
             continue
-        if linked:
-            address = escape(f"{up}data/recordings/{file.name}")
-            parts.append(f'<a href="{address}" download>{name}</a>')
-        else:
+        if up is None or race_data.is_own(run.file):
             near = file.is_relative_to(ROOT)
             path = file.relative_to(ROOT).as_posix() if near else file.name
             parts.append(f"<code>{escape(path)}</code>")
+        else:
+            parts.append(f'<a href="{address}" download>{name}</a>')
     return f"{escape(run.server.name)}: {', '.join(parts)}."
 
 
@@ -241,30 +232,23 @@ def _data(runs: list[Run], end: int) -> str:
 
 
 def _run_data(run: Run) -> dict[str, Any]:
-    moves = [
-        list(itertools.chain(*((m.at, m.place + m.state) for m in its)))
-        for its in run.stage.moves
-    ]
-    lines = [
-        [
-            line.number, line.text, int(line.parked),
-            list(itertools.chain(*line.times)),
-        ]
-        for line in race_lines.running(run.recording)
-    ]
     return {
         "name": run.server.name,
         "file": run.server.file,
-        "moves": moves,
-        "calls": list(itertools.chain(*thin(run.recording.calls))),
-        "lines": lines,
+        "moves": [
+            _flat((m.at, m.place + m.state) for m in its)
+            for its in run.stage.moves
+        ],
+        "calls": _flat(run.recording.calls),
+        "lines": [
+            [line.number, line.text, int(line.parked), _flat(line.times)]
+            for line in race_lines.running(run.recording)
+        ],
     }
 
 
-def thin(calls: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """A counter with at most MOST_CALLS points, the last one kept."""
-    every = -(-len(calls) // MOST_CALLS)
-    return calls[:-1:max(every, 1)] + calls[-1:]
+def _flat(pairs: Iterable[tuple[Any, ...]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(pairs))
 
 
 def steps(stages: list[race_stage.Stage], end: int) -> list[int]:

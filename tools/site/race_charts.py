@@ -11,10 +11,7 @@ from tools.site import svg
 
 AXIS = 22  # px below the rows
 ROW = 12  # px of a client, or of a thread among many
-FEW = 3  # so many threads get rows of FEW_ROW px
-FEW_ROW = 30
-SOME = 12
-SOME_ROW = 18
+LANE_ROWS = {3: 30, 12: 18}  # px of a thread among at most so many
 NEAR = 0.001  # of the axis: spans closer than that are drawn as one
 
 # Of a client: class, what it means.
@@ -39,88 +36,74 @@ def waterfall(
     uid: str, title: str, recording: Recording, top: float
 ) -> str:
     """A row a client: how long it was where. top: end of the axis, µs."""
-    rows = []
-    for at, client in enumerate(recording.clients):
+    rows = labels = ""
+    for at, c in enumerate(recording.clients):
         y = at * ROW
-        times = (
-            client.begun, client.accepted, client.read, client.answered,
-            client.done,
-        )
+        times = (c.begun, c.accepted, c.read, c.answered, c.done)
         bars = "".join(
-            _bar(name, begin, end, y, top)
+            _bar(name, begin / top, end / top, y)
             for name, begin, end in zip(
                 PARTS, times, times[1:], strict=False
             )
+            if begin < end
         )
-        rows.append(svg.element("g", bars, data_client=at))
-    labels = "".join(
-        _label(f"{at + 1}", at * ROW + ROW / 2)
-        for at in range(len(recording.clients))
-        if at == 0 or at % 5 == 4
-    )
-    height = len(recording.clients) * ROW
+        rows += svg.element("g", bars, data_client=at)
+        if at == 0 or at % 5 == 4:
+            labels += _label(f"{at + 1}", y + ROW / 2)
     return _chart(
-        uid, title, summary(recording), height, "".join(rows), labels, top,
-        "requests",
+        uid, title, summary(recording), len(recording.clients) * ROW, rows,
+        labels, top, "requests",
     )
 
 
-def _bar(name: str, begin: int, end: int, y: float, top: float) -> str:
+def _bar(name: str, begin: float, end: float, y: float) -> str:
     """A part of a client's row; the two ways of waiting are lines."""
-    if end <= begin:
-        return ""
+    kind = f"race-part race-part--{name}"
     if name in ("queued", "accepted"):
-        middle = f"{y + ROW / 2:g}"
-        return svg.element(
-            "line", class_=f"race-part race-part--{name}",
-            x1=svg.percent(begin / top), x2=svg.percent(end / top),
-            y1=middle, y2=middle,
-        )
+        return _line(kind, begin, end, y + ROW / 2, y + ROW / 2)
     return svg.element(
-        "rect", class_=f"race-part race-part--{name}",
-        x=svg.percent(begin / top), width=svg.percent((end - begin) / top),
-        y=f"{y + 2:g}", height=ROW - 4,
+        "rect", class_=kind, x=svg.percent(begin),
+        width=svg.percent(end - begin), y=f"{y + 2:g}", height=ROW - 4,
+    )
+
+
+def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return svg.element(
+        "line", class_=kind, x1=svg.percent(x1), x2=svg.percent(x2),
+        y1=f"{y1:g}", y2=f"{y2:g}",
     )
 
 
 def lanes(uid: str, title: str, recording: Recording, top: float) -> str:
     """A row a thread: what it was doing. top: end of the axis, µs."""
     count = len(recording.lanes)
-    row = FEW_ROW if count <= FEW else SOME_ROW if count <= SOME else ROW
-    rows = []
+    row = next((px for most, px in LANE_ROWS.items() if count <= most), ROW)
+    rows = labels = ""
     for at, lane in enumerate(recording.lanes):
-        rows.append(
-            svg.element(
-                "g", _lane(lane, at * row, row, top), data_lane=at
-            )
-        )
-    labels = "".join(
-        _label(lane.name, at * row + row / 2)
-        for at, lane in enumerate(recording.lanes)
-    )
+        shapes = _lane(lane, at * row, row, top)
+        rows += svg.element("g", shapes, data_lane=at)
+        labels += _label(lane.name, at * row + row / 2)
     return _chart(
-        uid, title, doing(recording), count * row, "".join(rows), labels,
-        top, "threads",
+        uid, title, doing(recording), count * row, rows, labels, top,
+        "threads",
     )
 
 
 def _lane(lane: Lane, y: float, row: float, top: float) -> str:
-    shapes = []
-    for kind, (_, upper, lower) in BANDS.items():
-        times = (
-            (s.begin, s.end) for s in lane.spans if s.kind == kind
+    return "".join(
+        svg.element(
+            "rect", class_=f"race-span race-span--{kind}",
+            x=svg.percent(begin / top),
+            width=svg.percent(max(end - begin, 1) / top),
+            y=f"{y + upper * row:.1f}",
+            height=f"{(lower - upper) * row:.1f}",
         )
-        for begin, end in together(times, top * NEAR):
-            shapes.append(
-                svg.element(
-                    "rect", class_=f"race-span race-span--{kind}",
-                    x=svg.percent(begin / top),
-                    width=svg.percent(max(end - begin, 1) / top),
-                    y=f"{y + upper * row:.1f}",
-                    height=f"{(lower - upper) * row:.1f}",
-                )
-            )
-    return "".join(shapes)
+        for kind, (_, upper, lower) in BANDS.items()
+        for begin, end in together(
+            ((s.begin, s.end) for s in lane.spans if s.kind == kind),
+            top * NEAR,
+        )
+    )
 
 
 def together(
@@ -130,9 +113,9 @@ def together(
     found: list[tuple[int, int]] = []
     for begin, end in sorted(times):
         if found and begin - found[-1][1] < near:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((begin, end))
+            begin, last = found.pop()
+            end = max(end, last)
+        found.append((begin, end))
     return found
 
 
@@ -146,43 +129,32 @@ def _chart(
     uid: str, title: str, description: str, height: float, rows: str,
     labels: str, top: float, view: str,
 ) -> str:
-    """Rows over a time axis, with what a script needs to hide the future.
+    """Rows under a grid of time, a curtain and a playhead.
 
     The curtain covers what is right of the playhead; without a script it
     has no width. The labels stay in front of it.
     """
-    grid = []
+    grid = ""
     for tick in svg.ticks(top / 1000, 5):
-        x = svg.percent(tick * 1000 / top)
+        part = tick * 1000 / top
+        grid += _line("seven-grid", part, part, 0, height)
+        anchor = "end" if part > 0.95 else "middle" if tick else "start"
         name = svg.text(
-            f"{tick:,g}" if tick else "0 ms",
-            class_="race-tick", x=x, y=f"{height + 15:g}",
-            text_anchor="start" if not tick
-            else "end" if tick * 1000 / top > 0.95 else "middle",
+            f"{tick:,g}" if tick else "0 ms", class_="race-tick",
+            x=svg.percent(part), y=f"{height + 15:g}", text_anchor=anchor,
         )
-        if not tick:
+        if tick:
+            grid += name
+        else:
             labels += name
-            name = ""
-        grid.append(
-            svg.element(
-                "line", class_="seven-grid", x1=x, x2=x, y1="0",
-                y2=f"{height:g}",
-            )
-            + name
-        )
-    full = f"{height + AXIS:g}"
     curtain = svg.element(
         "rect", class_="race-curtain", x="100%", y="0", width="0",
-        height=full,
+        height=f"{height + AXIS:g}",
     )
-    head = svg.element(
-        "line", class_="race-head", x1="100%", x2="100%", y1="-3",
-        y2=f"{height:g}",
-    )
+    head = _line("race-head", 1, 1, -3, height)
     return svg.chart(
         uid, title, description, height + AXIS,
-        "".join(grid) + rows + curtain + head + labels,
-        f"race race-chart--{view}",
+        grid + rows + curtain + head + labels, f"race race-chart--{view}",
     )
 
 
@@ -212,14 +184,12 @@ def doing(recording: Recording) -> str:
 
 def legend(requests: bool) -> str:
     """The keys of one of the two views, as HTML."""
-    keys = (
-        [(f"part--{name}", words) for name, words in PARTS.items()]
-        if requests
-        else [(f"span--{kind}", BANDS[kind][0]) for kind in BANDS]
-    )
+    keys = {f"part--{name}": words for name, words in PARTS.items()}
+    if not requests:
+        keys = {f"span--{kind}": band[0] for kind, band in BANDS.items()}
     items = "".join(
         f'<span><i class="race-key race-key--{name}"></i>{words}</span>'
-        for name, words in keys
+        for name, words in keys.items()
     )
     return (
         '<p class="seven-legend race-legend" aria-hidden="true">'

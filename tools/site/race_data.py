@@ -7,7 +7,6 @@ committed ones; SEVEN_OWN as in `data` (``none``: the reader has none).
 
 import os
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 from tools.common.files import DataError
@@ -30,11 +29,6 @@ FIGURES: dict[str, Callable[[Recording], float]] = {
 }
 
 
-def reference_folder() -> Path:
-    """Where the committed recordings are."""
-    return Path(os.environ.get("SEVEN_RECORDINGS") or recording.REFERENCE)
-
-
 def own_folder() -> Path | None:
     """Where the reader's recordings would be; None: do not look."""
     named = os.environ.get("SEVEN_OWN")
@@ -49,13 +43,10 @@ def find(name: str) -> tuple[Recording, Path]:
     Raises SiteError if there is no such server or no recording of it.
     """
     options.server(name)
-    own = own_folder()
-    folders = [reference_folder()] if own is None else [
-        own, reference_folder(),
-    ]
-    for folder in folders:
-        file = folder / f"{name}.json"
-        if file.is_file():
+    kept = os.environ.get("SEVEN_RECORDINGS") or recording.REFERENCE
+    for folder in (own_folder(), Path(kept)):
+        file = folder / f"{name}.json" if folder else None
+        if file and file.is_file():
             return load(file, name), file
     raise SiteError(
         f"there is no recording of {name}: make one with ./bench.sh record"
@@ -70,35 +61,20 @@ def is_own(file: Path) -> bool:
 def load(file: Path, name: str) -> Recording:
     """The recording in a file. Raises SiteError if it is not one of name."""
     try:
-        found = _read(file, file.stat().st_mtime_ns)
-    except OSError as error:
-        raise SiteError(
-            f"{file.name} cannot be read: {error.strerror}"
-        ) from error
+        found = recording.load(file)
     except DataError as error:
         raise SiteError(str(error)) from error
     if found.server != name:
         raise SiteError(f"{file.name} holds a recording of {found.server}")
-    if not found.clients or not found.lanes:
-        raise SiteError(f"{file.name} holds no clients or no threads")
-    if any(not 0 <= c.lane < len(found.lanes) for c in found.clients):
-        raise SiteError(f"{file.name} has a client in a lane too many")
     return found
-
-
-@lru_cache(maxsize=32)
-def _read(file: Path, stamp: int) -> Recording:
-    del stamp  # part of the key: a file that changed is read again
-    return recording.load(file)
 
 
 def figure(word: str) -> tuple[float, str]:
     """A number of a recording, from ``race:NAME.FIGURE``, and its figure."""
-    name, dot, wanted = word.removeprefix(PREFIX).rpartition(".")
-    if not dot or wanted not in FIGURES:
+    name, _, wanted = word.removeprefix(PREFIX).rpartition(".")
+    if wanted not in FIGURES:
         known = ", ".join(FIGURES)
         raise SiteError(
             f"{word!r} is not {PREFIX}server.figure; the figures are {known}"
         )
-    found, _ = find(name)
-    return float(FIGURES[wanted](found)), wanted
+    return float(FIGURES[wanted](find(name)[0])), wanted

@@ -6,11 +6,11 @@ the build fails instead of lighting a wrong one. What runs inside a library
 has no line of ours and is not in the table.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tools.data.recording import NOBODY, Lane, Recording, Span
+from tools.data.recording import NOBODY, Recording, Span
 from tools.site import options, source
 from tools.site.errors import SiteError
 
@@ -47,100 +47,64 @@ class Where:
     text: str
 
 
-def _blocking(accepting: str) -> tuple[Where, ...]:
-    """The plain calls of steps 02 and 03."""
-    accept = ("accept", "connection, _ = listener.accept()")
-    return (
-        Where("accept", ANY, ANY, *accept),
-        Where("wait", NOBODYS, accepting, *accept),
-        Where("read", BEFORE, ANY, "receive", "connection.recv(RECV_SIZE)"),
-        Where("wait", BEFORE, ANY, "receive", "connection.recv(RECV_SIZE)"),
-        Where(
-            "wait", DURING, ANY, "answer_request", "time.sleep(options.delay)"
-        ),
-        Where("write", ANY, ANY, "send", "connection.sendall(answer)"),
-        Where("read", AFTER, ANY, "hang_up", "connection.recv(RECV_SIZE)"),
-        Where("wait", AFTER, ANY, "hang_up", "connection.recv(RECV_SIZE)"),
-    )
+def _table(rows: str) -> tuple[Where, ...]:
+    """A row each: kind, phase, role, function and the line's text."""
+    return tuple(Where(*row.split(maxsplit=4)) for row in rows.splitlines())
 
 
-def _loop(select: str) -> tuple[Where, ...]:
-    """The loop of steps 04 and 05, but for its waiting on work."""
-    return (
-        Where("wait", NOBODYS, LOOP, "Loop.run", select),
-        Where("accept", ANY, LOOP, "Loop.accept", "self.listener.accept()"),
-        Where(
-            "read", BEFORE, LOOP, "Loop.receive",
-            "connection.sock.recv(RECV_SIZE)",
-        ),
-        Where(
-            "read", AFTER, LOOP, "Loop.receive",
-            "connection.sock.recv(RECV_SIZE)",
-        ),
-        Where(
-            "write", ANY, LOOP, "Loop.send",
-            "connection.sock.send(connection.unsent)",
-        ),
-    )
-
-
-WRITE_STREAM = Where(
-    "write", FIRST, LOOP, "send", "writer.write(answer)"
-)
-SELECT = "self.selector.select(0 if self.pipelined else TICK)"
-ENGINE = Where("wait", NOBODYS, LOOP, "Worker.run", "engine.wait(")
+# http.server reads; our handler sleeps and writes, the page on its own.
+HTTP_SERVER = _table("""\
+accept any    any Server.get_request get_request()
+wait   nobody any serve              server.handle_request()
+wait   during any Handler.do_GET     time.sleep(self.options.delay)
+write  first  any Handler.do_GET     self.end_headers()
+write  after  any Handler.do_GET     self.wfile.write(""")
+BLOCKING = """\
+accept any    any  accept         connection, _ = listener.accept()
+wait   nobody {}   accept         connection, _ = listener.accept()
+read   before any  receive        connection.recv(RECV_SIZE)
+wait   before any  receive        connection.recv(RECV_SIZE)
+wait   during any  answer_request time.sleep(options.delay)
+write  any    any  send           connection.sendall(answer)
+read   after  any  hang_up        connection.recv(RECV_SIZE)
+wait   after  any  hang_up        connection.recv(RECV_SIZE)"""
+SERVING = _table("""\
+accept any    any Loop.accept  self.listener.accept()
+read   before any Loop.receive connection.sock.recv(RECV_SIZE)
+read   after  any Loop.receive connection.sock.recv(RECV_SIZE)
+write  any    any Loop.send    connection.sock.send(connection.unsent)""")
+SELECT = "Loop.run self.selector.select(0 if self.pipelined else TICK)"
+STREAMS = _table("write first loop send writer.write(answer)")
+# The engine does the rest, in the kernel or in emulated.py.
+ENGINE = _table("wait nobody loop Worker.run engine.wait(")
 
 LINES: dict[str, tuple[Where, ...]] = {
-    # http.server reads; our handler sleeps and writes.
-    "01": (
-        Where("accept", ANY, ANY, "Server.get_request", "get_request()"),
-        Where("wait", NOBODYS, ANY, "serve", "server.handle_request()"),
-        Where(
-            "wait", DURING, ANY, "Handler.do_GET",
-            "time.sleep(self.options.delay)",
-        ),
-        # The head and the page are sent one after the other.
-        Where("write", FIRST, ANY, "Handler.do_GET", "self.end_headers()"),
-        Where("write", AFTER, ANY, "Handler.do_GET", "self.wfile.write("),
-    ),
-    "02": _blocking(ANY),
-    "03": _blocking(LOOP),
-    "03-pool": (
-        *_blocking(LOOP),
-        Where("wait", NOBODYS, SINGLE, "run_worker", "queue.get()"),
-    ),
-    "04": (
-        Where("wait", NOBODYS, ANY, "Loop.run", SELECT),
-        Where("wait", DURING, ANY, "Loop.work", "time.sleep("),
-        # Its one thread waits for single requests as well.
-        *(
-            Where(w.kind, w.phase, ANY, w.function, w.text)
-            for w in _loop(SELECT)
-        ),
-    ),
+    "01": HTTP_SERVER,
+    "02": _table(BLOCKING.format(ANY)),
+    "03": _table(BLOCKING.format(LOOP)),
+    "03-pool": _table(f"""\
+{BLOCKING.format(LOOP)}
+wait   nobody single run_worker queue.get()"""),
+    # Its one thread waits for single requests as well.
+    "04": _table(f"""\
+wait nobody any {SELECT}
+wait during any Loop.work time.sleep(""") + SERVING,
     # A timer's own wait is inside threading.
-    "05": (
-        *_loop(SELECT),
-        Where("write", ANY, SINGLE, "Loop.ring", "self.bell.send("),
-        Where("read", NOBODYS, LOOP, "Loop.finish_work", "self.alarm.recv("),
-    ),
-    "05-heap": _loop("self.selector.select(self.pause())"),
+    "05": _table(f"""\
+wait  nobody loop   {SELECT}
+write any    single Loop.ring        self.bell.send(
+read  nobody loop   Loop.finish_work self.alarm.recv(""") + SERVING,
+    "05-heap": _table("""\
+wait nobody loop Loop.run self.selector.select(self.pause())""") + SERVING,
     # asyncio selects, accepts and receives; our coroutines stand still.
-    "06": (
-        WRITE_STREAM,
-        Where(PARKED, ANY, ANY, "answer_request", "await asyncio.sleep("),
-    ),
-    "06-executor": (
-        WRITE_STREAM,
-        Where("wait", DURING, SINGLE, "work", "time.sleep(options.delay)"),
-        Where(
-            PARKED, ANY, ANY, "answer_request", "await loop.run_in_executor("
-        ),
-    ),
+    "06": STREAMS + _table("""\
+parked any any answer_request await asyncio.sleep("""),
+    "06-executor": STREAMS + _table("""\
+wait   during single work           time.sleep(options.delay)
+parked any    any    answer_request await loop.run_in_executor("""),
     "06-protocol": (),
-    # The engine does the rest, in the kernel or in emulated.py.
-    "07": (ENGINE,),
-    "07-emulated": (ENGINE,),
+    "07": ENGINE,
+    "07-emulated": ENGINE,
 }
 
 
@@ -165,8 +129,8 @@ def number(text: str, where: Where) -> int:
     """
     piece = source.find(text, where.function)
     found = [
-        piece.first + at
-        for at, line in enumerate(piece.text.splitlines())
+        at
+        for at, line in enumerate(piece.text.splitlines(), piece.first)
         if where.text in line.partition("  # ")[0]
     ]
     if len(found) != 1:
@@ -178,12 +142,6 @@ def number(text: str, where: Where) -> int:
     return found[0]
 
 
-def table(name: str) -> dict[Where, int]:
-    """The line number of everything that a server's recording lights."""
-    text = source.read(options.server(name).file)
-    return {where: number(text, where) for where in LINES[name]}
-
-
 def singles(recording: Recording) -> set[int]:
     """The lanes of threads that each wait for one request at a time.
 
@@ -192,42 +150,28 @@ def singles(recording: Recording) -> set[int]:
     return {
         at
         for at, lane in enumerate(recording.lanes)
-        for span in lane.spans
-        if span.kind == "wait"
-        and phase(span, recording) == DURING
-        and is_sleep(span, recording)
+        if any(
+            span.kind == "wait"
+            and phase(span, recording) == DURING
+            and _is_long(span, SLEEP, recording)
+            for span in lane.spans
+        )
     }
 
 
-def is_sleep(span: Span, recording: Recording) -> bool:
-    """Is a span long enough to be the wait that a request is there for?
-
-    Anything shorter in the middle of a request is a wait for a lock.
-    """
-    long = SLEEP * recording.delay * 1e6
-    return span.end - span.begin >= max(long, 1)
-
-
-def may_be_a_lock(at: int, span: Span, recording: Recording) -> bool:
-    """Could a wait for nobody be one for another thread of the process?
-
-    Threads wait for each other to start, and for Python's own lock (the
-    GIL); neither is the line that waits for clients, and both are short.
-    """
-    worker = recording.lanes[at].worker
-    alone = sum(lane.worker == worker for lane in recording.lanes) == 1
-    short = span.end - span.begin < LOCK * recording.delay * 1e6
-    return not alone and short
+def _is_long(span: Span, part: float, recording: Recording) -> bool:
+    """Does a span last for that part of the delay?"""
+    return span.end - span.begin >= max(part * recording.delay * 1e6, 1)
 
 
 def role(at: int, recording: Recording) -> str:
     """What the thread of a lane is there for: SINGLE, LOOP or OTHER."""
     if at in singles(recording):
         return SINGLE
-    lane = recording.lanes[at]
     serves = any(client.lane == at for client in recording.clients)
     meets = any(
-        span.kind == "accept" or span.client != NOBODY for span in lane.spans
+        span.kind == "accept" or span.client != NOBODY
+        for span in recording.lanes[at].spans
     )
     return LOOP if serves or meets else OTHER
 
@@ -245,21 +189,36 @@ def phase(span: Span, recording: Recording) -> str:
     return DURING if span.begin >= client.read else BEFORE
 
 
+def _for_a_lock(at: int, span: Span, recording: Recording) -> bool:
+    """May a wait be one for another thread of the process?
+
+    Threads wait for each other to start, and for Python's own lock (the
+    GIL): that is short, and no line of ours. In the middle of a request
+    anything shorter than the delay is.
+    """
+    now = phase(span, recording)
+    if now == DURING:
+        return not _is_long(span, SLEEP, recording)
+    worker = recording.lanes[at].worker
+    alone = sum(lane.worker == worker for lane in recording.lanes) == 1
+    return now == NOBODYS and not (alone or _is_long(span, LOCK, recording))
+
+
 def running(recording: Recording) -> list[Line]:
     """The lines of the server's file that its recording lights."""
-    numbers = table(recording.server)
+    text = source.read(options.server(recording.server).file)
+    numbers = {
+        where: number(text, where) for where in LINES[recording.server]
+    }
     times: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)
-    for at, lane in enumerate(recording.lanes):
-        for span, found in _spans(at, lane, recording, numbers):
-            times[found, False].append((span.begin, span.end))
+    for where, span in _spans(recording):
+        times[numbers[where], False].append((span.begin, span.end))
     for where, found in numbers.items():
         if where.kind == PARKED:
             times[found, True] += [
                 (c.read, c.answered) for c in recording.clients
             ]
-    lines = source.read(
-        options.server(recording.server).file
-    ).splitlines()
+    lines = text.splitlines()
     return [
         Line(
             found, lines[found - 1].partition("  # ")[0].strip(), parked,
@@ -269,32 +228,19 @@ def running(recording: Recording) -> list[Line]:
     ]
 
 
-def _spans(
-    at: int, lane: Lane, recording: Recording, numbers: dict[Where, int]
-) -> list[tuple[Span, int]]:
-    """The spans of a lane that have a line, each with its number."""
-    its_role = role(at, recording)
-    found = []
-    for span in lane.spans:
-        now = phase(span, recording)
-        if span.kind == "wait" and (
-            (now == NOBODYS and may_be_a_lock(at, span, recording))
-            or (now == DURING and not is_sleep(span, recording))
-        ):
-            continue
-        for where, line in numbers.items():
-            if (
-                where.kind == span.kind
-                and where.phase in (ANY, now)
-                and where.role in (ANY, its_role)
-            ):
-                found.append((span, line))
-                break
-    return found
-
-
-def at_once(line: Line, now: int) -> int:
-    """How many threads are on a line at a moment in µs."""
-    begins = [begin for begin, _ in line.times]
-    before = line.times[: bisect_right(begins, now)]
-    return sum(now < end for _, end in before)
+def _spans(recording: Recording) -> Iterator[tuple[Where, Span]]:
+    """The spans that have a line of ours, each with the first that fits."""
+    for at, lane in enumerate(recording.lanes):
+        its_role = role(at, recording)
+        for span in lane.spans:
+            if span.kind == "wait" and _for_a_lock(at, span, recording):
+                continue
+            now = phase(span, recording)
+            for where in LINES[recording.server]:
+                if (
+                    where.kind == span.kind
+                    and where.phase in (ANY, now)
+                    and where.role in (ANY, its_role)
+                ):
+                    yield where, span
+                    break

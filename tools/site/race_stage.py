@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass
 from html import escape
 
-from tools.data.recording import TIMER, Client, Recording
+from tools.data.recording import TIMER, Recording
 from tools.site import race_lines
 
 FEW = 10  # so many rings are drawn larger
@@ -75,145 +75,90 @@ class Stage:
         }[self.family]
 
 
+Hold = tuple[int, int]  # since when, in which lane
+Change = tuple[int, str]  # when, and what is so from then on
+
+
 def stage(recording: Recording) -> Stage:
     """Find rings, shelves and moves of a recording."""
     rings = sorted(race_lines.singles(recording))
-    held = [_held(at, rings, recording) for at in range(
-        len(recording.clients)
-    )]
-    queue = bool(rings) and _waits_for_a_thread(held, recording)
-    shelf = queue or not rings
-    moves = [
-        _moves(client, hold, shelf, rings)
-        for client, hold in zip(recording.clients, held, strict=True)
-    ]
-    if queue:
-        _make_room(moves)
-    timers = bool(rings) and all(
-        TIMER in recording.lanes[lane].name.split() for lane in rings
+    lanes = recording.lanes
+    holds = _holds(rings, recording)
+    # Does a request that is read stay long without a thread?
+    long = recording.delay * 1e6 / 4
+    queue = any(
+        begin - recording.clients[client].read > long
+        for client, (begin, _) in holds.items()
     )
-    return Stage(rings, _groups(moves, recording), moves, timers)
+    shelf = queue or not rings
+    groups: dict[int, list[int]] = {}
+    moves = []
+    for client, its in enumerate(recording.clients):
+        where = [(0, WAITING)]
+        first = its.lane if its.lane in rings else min(rings, default=0)
+        hold = holds.get(client, (its.read, first))
+        if shelf:
+            worker = 0 if rings else lanes[its.lane].worker
+            groups.setdefault(worker, []).append(client)
+            where.append((its.read, SHELF))
+            if client in holds:
+                # Who is still there when the next comes makes room.
+                where.append((hold[0], f"{RING}{hold[1]}"))
+                where.append((_left(hold, holds, its.done), SHELF))
+        else:
+            where.append((its.read, f"{RING}{hold[1]}"))
+        where.append((its.done, ANSWERED))
+        looks = [
+            (0, QUEUED), (its.accepted, ACCEPTED), (its.read, WORKED),
+            (its.answered, ANSWERING), (its.done, DONE),
+        ]  # fmt: skip
+        moves.append(_moves(where, looks))
+    timers = bool(rings) and all(
+        TIMER in lanes[lane].name.split() for lane in rings
+    )
+    return Stage(rings, [groups[at] for at in sorted(groups)], moves, timers)
 
 
-def _held(
-    client: int, rings: list[int], recording: Recording
-) -> tuple[int, int] | None:
-    """The thread that begins to wait for a client first, and when."""
-    found = [
-        (span.begin, lane)
+def _holds(rings: list[int], recording: Recording) -> dict[int, Hold]:
+    """Client -> the thread that begins to wait for it first."""
+    waits = sorted(
+        (span.begin, lane, span.client)
         for lane in rings
         for span in recording.lanes[lane].spans
-        if span.client == client
-        and span.kind == "wait"
+        if span.kind == "wait"
         and race_lines.phase(span, recording) == race_lines.DURING
-    ]
-    if not found:
-        return None
-    begin, lane = min(found)
-    return lane, begin
-
-
-def _waits_for_a_thread(
-    held: list[tuple[int, int] | None], recording: Recording
-) -> bool:
-    """Does a request that is read stay long without a thread?"""
-    long = recording.delay * 1e6 / 4
-    return any(
-        hold is not None and hold[1] - client.read > long
-        for client, hold in zip(recording.clients, held, strict=True)
     )
+    return {client: (begin, lane) for begin, lane, client in reversed(waits)}
 
 
-def _moves(
-    client: Client, hold: tuple[int, int] | None, shelf: bool,
-    rings: list[int],
-) -> list[Move]:
-    moves = [
-        Move(0, WAITING, QUEUED),
-        Move(client.accepted, WAITING, ACCEPTED),
+def _left(hold: Hold, holds: dict[int, Hold], end: int) -> int:
+    """When the next request comes to the same ring; at the latest, end."""
+    later = [
+        begin for begin, lane in holds.values()
+        if lane == hold[1] and begin > hold[0]
     ]
-    if hold is None:
-        lane = client.lane if client.lane in rings else min(rings, default=0)
-        place = SHELF if shelf else f"{RING}{lane}"
-        moves.append(Move(client.read, place, WORKED))
-    else:
-        place = f"{RING}{hold[0]}"
-        if shelf:
-            moves.append(Move(client.read, SHELF, WORKED))
-            moves.append(Move(hold[1], place, WORKED))
-        else:
-            moves.append(Move(client.read, place, WORKED))
-    moves.append(Move(client.answered, place, ANSWERING))
-    moves.append(Move(client.done, ANSWERED, DONE))
-    return _in_order(moves)
+    return min([*later, end])
 
 
-def _in_order(moves: list[Move]) -> list[Move]:
-    """No move before the one it follows, whatever the clock said."""
-    latest = 0
-    ordered = []
-    for move in moves:
-        latest = max(latest, move.at)
-        ordered.append(Move(latest, move.place, move.state))
-    return ordered
-
-
-def _make_room(moves: list[list[Move]]) -> None:
-    """Who is still in a ring when the next comes goes to the shelf."""
-    comes: dict[str, list[tuple[int, int]]] = {}
-    for client, its in enumerate(moves):
-        first = next((m for m in its if m.place.startswith(RING)), None)
-        if first is not None:
-            comes.setdefault(first.place, []).append((first.at, client))
-    for place, visits in comes.items():
-        for (_, client), (leave, _) in itertools.pairwise(sorted(visits)):
-            moves[client] = _leave(moves[client], place, leave)
-
-
-def _leave(moves: list[Move], place: str, leave: int) -> list[Move]:
-    changed = []
-    gone = False
-    for move, after in zip(moves, [*moves[1:], None], strict=True):
-        if move.place != place:
-            changed.append(move)
-        elif move.at >= leave:
-            changed.append(
-                Move(move.at, SHELF, move.state) if not gone else move
-            )
-        else:
-            changed.append(move)
-            if after is None or after.at > leave:
-                changed.append(Move(leave, SHELF, move.state))
-    return changed
-
-
-def _groups(
-    moves: list[list[Move]], recording: Recording
-) -> list[list[int]]:
-    """Which clients are ever on a shelf, by the worker that has them."""
-    workers: dict[int, list[int]] = {}
-    for client, its in enumerate(moves):
-        if any(move.place == SHELF for move in its):
-            lane = recording.lanes[recording.clients[client].lane]
-            workers.setdefault(lane.worker, []).append(client)
-    groups = [workers[worker] for worker in sorted(workers)]
-    if any(m.place.startswith(RING) for its in moves for m in its):
-        return [sorted(itertools.chain(*groups))] if groups else []
-    return groups
-
-
-def ranges(numbers: list[int]) -> str:
-    """Numbers in order in a few words: ``1 to 4, 7``; none: ``none``."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    words = [
-        f"{p[0]}" if len(p) == 1 else f"{p[0]} to {p[-1]}" for p in parts
+def _moves(where: list[Change], looks: list[Change]) -> list[Move]:
+    """Both lists as one: at each time, where a dot is and how it looks."""
+    places, states = _in_order(where), _in_order(looks)
+    return [
+        Move(at, _last(places, at), _last(states, at))
+        for at in sorted({at for at, _ in places + states})
     ]
-    return ", ".join(words) or "none"
+
+
+def _in_order(changes: list[Change]) -> list[Change]:
+    """Nothing before what it follows, whatever the clock said."""
+    times = itertools.accumulate((at for at, _ in changes), max)
+    return [
+        (at, what) for at, (_, what) in zip(times, changes, strict=True)
+    ]
+
+
+def _last(changes: list[Change], now: int) -> str:
+    return [what for at, what in changes if at <= now][-1]
 
 
 def html(made: Stage, recording: Recording, number: int) -> str:
@@ -221,24 +166,19 @@ def html(made: Stage, recording: Recording, number: int) -> str:
 
     number: of the run in its race; a script finds the stage by it.
     """
-    count = len(made.moves)
-    order = sorted(
-        range(count), key=lambda at: (recording.clients[at].done, at)
-    )
+    clients = range(len(made.moves))
+    waiting = "".join(_slot(f"w{at}") for at in clients)
     answered = "".join(
         _slot(f"d{at}", f'<b class="race-dot" data-state="d">{at + 1}</b>')
-        for at in order
-    )
-    waiting = "".join(_slot(f"w{at}") for at in range(count))
-    label = (
-        "Where each request is. Waiting: none. At work: none. "
-        f"Answered: {ranges([at + 1 for at in range(count)])}."
+        for at in sorted(clients, key=lambda at: recording.clients[at].done)
     )
     return (
-        f'<div class="race-stage" role="img" aria-label="{escape(label)}" '
+        '<div class="race-stage" role="img" '
+        'aria-label="Where each request is. Waiting: none. At work: none. '
+        f'Answered: 1 to {len(clients)}." '
         f'data-family="{made.family}" data-run="{number}">'
         f"{_box('waiting', 'waiting', _cells(waiting))}"
-        f"{_box('work', f'at work: {made.label}', _middle(made, recording))}"
+        f"{_box('work', f'at work: {made.label}', _middle(made))}"
         f"{_box('answered', 'answered', _cells(answered))}"
         "</div>"
     )
@@ -259,25 +199,23 @@ def _slot(name: str, content: str = "") -> str:
     return f'<span class="race-slot" data-slot="{name}">{content}</span>'
 
 
-def _middle(made: Stage, recording: Recording) -> str:
-    """Rings and shelves."""
-    rings = "".join(
-        f'<span class="race-ring" data-slot="r{lane}"></span>'
-        for lane in made.rings
-    )
+def _middle(made: Stage) -> str:
+    """Shelves, and behind them the rings."""
     parts = []
-    several = made.family == "workers"
     for at, clients in enumerate(made.groups, 1):
+        name = "queue" if made.rings else "the loop's shelf"
+        if made.family == "workers":
+            name = f"worker {at}"
         slots = "".join(_slot(f"s{client}") for client in clients)
-        name = (
-            f"worker {at}" if several
-            else "queue" if made.rings else "the loop's shelf"
-        )
         parts.append(
-            f'<span class="race-shelf"><span class="race-shelf__name">'
+            '<span class="race-shelf"><span class="race-shelf__name">'
             f"{name}</span>{_cells(slots)}</span>"
         )
-    if rings:  # behind the queue for them
+    if made.rings:
         few = " race-rings--few" if len(made.rings) <= FEW else ""
+        rings = "".join(
+            f'<span class="race-ring" data-slot="r{lane}"></span>'
+            for lane in made.rings
+        )
         parts.append(f'<span class="race-rings{few}">{rings}</span>')
     return f'<span class="race-middle">{"".join(parts)}</span>'

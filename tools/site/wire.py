@@ -12,7 +12,7 @@ when it comes again, so a second exchange is short.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -28,8 +28,19 @@ from tools.site.meanings import MEANINGS, Meaning
 from tools.site.prose import line as prose
 
 GROUP = 8  # bytes: a row is one on a phone, two on a wide screen
-REQUEST_LINE = re.compile(rb"([^ \r\n]+ )([^ \r\n]+ )([^ \r\n]+\r\n)")
-STATUS_LINE = re.compile(rb"(HTTP/\d\.\d )(\d{3} )([^\r\n]*\r\n)")
+START = {  # side -> its first line, a part each
+    "request": re.compile(
+        rb"(?P<method>[^ \r\n]+ )(?P<target>[^ \r\n]+ )"
+        rb"(?P<version>[^ \r\n]+\r\n)"
+    ),
+    "answer": re.compile(
+        rb"(?P<version>HTTP/\d\.\d )(?P<status>\d{3} )"
+        rb"(?P<reason>[^\r\n]*\r\n)"
+    ),
+}
+WHO = {
+    "request": "The client sends", "answer": "The server answers with",
+}  # fmt: skip
 HEADER = re.compile(rb"([^:\s]+):[ \t]*([^\r\n]*?)[ \t]*\r\n")
 # Bytes that print nothing: spelled out, and as one sign in a row. CR goes
 # back to the start of the line, LF down to the next.
@@ -49,8 +60,8 @@ class Field:
 
     kind: str
     data: bytes
-    value: str
     offset: int
+    value: str = ""
     name: str = ""
 
 
@@ -74,54 +85,33 @@ class Message:
         return None
 
 
-class _Reader:
-    """Cuts one side of an exchange into fields, from the first byte."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-        self.fields: list[Field] = []
-
-    def take(self, kind: str, size: int, value: str, name: str = "") -> None:
-        """The next bytes are one field."""
-        data = self.data[self.at : self.at + size]
-        if len(data) < size:
-            raise SiteError(f"the bytes end within the {kind}")
-        self.fields.append(Field(kind, data, value, self.at, name))
-        self.at += size
-
-    def line(self, pattern: re.Pattern[bytes], kinds: list[str]) -> None:
-        """A start line of three parts."""
-        match = pattern.match(self.data, self.at)
+def head(side: str, data: bytes, at: int) -> Message:
+    """The message that begins there, without its body. Raises SiteError."""
+    start = START[side].match(data, at)
+    if start is None:
+        raise SiteError(f"no start line at byte {at}")
+    fields = [
+        Field(kind, part, start.start(kind), part.decode(CODING).strip())
+        for kind, part in start.groupdict().items()
+    ]
+    at = start.end()
+    while not data.startswith(b"\r\n", at):
+        match = HEADER.match(data, at)
         if match is None:
-            raise SiteError(f"no start line at byte {self.at}")
-        for kind, part in zip(kinds, match.groups(), strict=True):
-            self.take(kind, len(part), part.decode(CODING).strip())
-
-    def headers(self) -> None:
-        """The header fields and the empty line."""
-        while not self.data.startswith(b"\r\n", self.at):
-            match = HEADER.match(self.data, self.at)
-            if match is None:
-                raise SiteError(f"no header field at byte {self.at}")
-            name, value = (part.decode(CODING) for part in match.groups())
-            self.take("field", len(match[0]), value, name.lower())
-        self.take("end", 2, "")
-
-    def message(self, side: str) -> Message:
-        """What has been cut since the last message."""
-        made = Message(side, tuple(self.fields))
-        self.fields = []
-        return made
+            raise SiteError(f"no header field at byte {at}")
+        name, value = (part.decode(CODING) for part in match.groups())
+        fields.append(Field("field", match[0], at, value, name.lower()))
+        at = match.end()
+    return Message(side, (*fields, Field("end", data[at : at + 2], at)))
 
 
 def requests(data: bytes) -> list[Message]:
     """What a client sent, cut into fields. Raises SiteError."""
-    reader, made = _Reader(data), []
-    while reader.at < len(data):
-        reader.line(REQUEST_LINE, ["method", "target", "version"])
-        reader.headers()
-        made.append(reader.message("request"))
+    made: list[Message] = []
+    at = 0
+    while at < len(data):
+        made.append(head("request", data, at))
+        at += len(made[-1].data)
         for name in ("content-length", "transfer-encoding"):
             if made[-1].value("field", name) is not None:
                 raise SiteError("a request with a body cannot be shown yet")
@@ -130,22 +120,23 @@ def requests(data: bytes) -> list[Message]:
 
 def answers(data: bytes, asked: list[Message]) -> list[Message]:
     """What a server sent back to these requests. Raises SiteError."""
-    reader, made = _Reader(data), []
+    made: list[Message] = []
+    at = 0
     for request in asked:
-        if reader.at == len(data):
+        if at == len(data):
             break
-        reader.line(STATUS_LINE, ["version", "status", "reason"])
-        reader.headers()
-        length = Message("answer", tuple(reader.fields)).value(
-            "field", "content-length"
-        )
-        if request.value("method") != "HEAD":
-            rest = len(data) - reader.at
-            size = rest if length is None else int(length)
-            if size:
-                reader.take("body", size, "")
-        made.append(reader.message("answer"))
-    if reader.at < len(data):
+        found = head("answer", data, at)
+        at += len(found.data)
+        length = found.value("field", "content-length")
+        size = len(data) - at if length is None else int(length)
+        if size and request.value("method") != "HEAD":
+            body = Field("body", data[at : at + size], at)
+            if len(body.data) < size:
+                raise SiteError("the bytes end within the body")
+            found = Message("answer", (*found.fields, body))
+            at += size
+        made.append(found)
+    if at < len(data):
         raise SiteError("more was answered than asked")
     return made
 
@@ -173,23 +164,20 @@ def _render(text: str, md: Any) -> str:
     chosen = options.parse(text, ["exchange"], ["show", "caption"])
     name = chosen["exchange"]
     made = _load(name)
-    sides = ["request", "answer"]
-    if "show" in chosen:
-        if chosen["show"] not in sides:
-            raise SiteError("show is request or answer")
-        sides = [chosen["show"]]
     asked = requests(made.sent)
     both = {"request": asked, "answer": answers(made.received, asked)}
-    parts = [
-        _message(md, message, number, len(both[side]))
-        for side in sides
-        for number, message in enumerate(both[side], 1)
-    ]
+    show = chosen.get("show")
+    if show not in (None, *both):
+        raise SiteError("show is request or answer")
+    parts = "".join(
+        _message(md, message, number, len(messages))
+        for side, messages in both.items()
+        if show in (None, side)
+        for number, message in enumerate(messages, 1)
+    )
     return (
-        f'<figure class="seven-wire" id="{uid(md, "wire", name)}">'
-        + "".join(parts)
-        + _caption(md, made, chosen.get("caption", ""))
-        + "</figure>"
+        f'<figure class="seven-wire" id="{uid(md, "wire", name)}">{parts}'
+        f"{_caption(md, made, chosen.get('caption', ''))}</figure>"
     )
 
 
@@ -207,15 +195,11 @@ def _load(name: str) -> Exchange:
 
 def _message(md: Any, message: Message, number: int, of: int) -> str:
     """A request or an answer with its fields."""
-    who = "The client sends" if message.side == "request" else (
-        "The server answers with"
-    )
     which = f": {message.side} {number} of {of}" if of > 1 else ""
     fields = "".join(_field(md, message.side, f) for f in message.fields)
     return (
-        f'<p class="seven-title">{who} {len(message.data)} bytes'
-        f"{which}</p>"
-        f"<dl>{fields}</dl>"
+        f'<p class="seven-title">{WHO[message.side]} {len(message.data)} '
+        f"bytes{which}</p><dl>{fields}</dl>"
     )
 
 
@@ -228,7 +212,13 @@ def _field(md: Any, side: str, field: Field) -> str:
     seen = md.__dict__.setdefault("seven_wire", set())
     again = key in seen
     seen.add(key)
-    says = f"{prose(md, means.text)} {_rfc(means)}"
+    part = "section" if means.section[0].isdigit() else "appendix"
+    says = (
+        f"{prose(md, means.text)} "
+        '<a class="seven-wire__rfc" href="https://www.rfc-editor.org/rfc/'
+        f'rfc{means.rfc}#{part}-{means.section}">RFC&nbsp;{means.rfc}, '
+        f"{part}&nbsp;{means.section}</a>"
+    )
     dump = _dump(field)
     shown = text = ""
     if field.kind == "body":
@@ -236,16 +226,16 @@ def _field(md: Any, side: str, field: Field) -> str:
         text = f'<div class="seven-wire__body"><code>{page}</code></div>'
     else:
         shown = f" {_text(field.data)}"
-    kind = "seven-wire__field" + " seven-wire__field--again" * again
-    html = f'<div class="{kind}"><dt>{escape(means.label)}{shown}</dt>'
     if again:
         inside = f"{text}<p>{says}</p>{dump}"
-        html += _folded("Bytes and meaning", means, inside)
+        html = _folded("Bytes and meaning", means, inside)
     elif text:
-        html += f"<dd>{text}{says}</dd>{_folded('Bytes', means, dump)}"
+        html = f"<dd>{text}{says}</dd>{_folded('Bytes', means, dump)}"
     else:
-        html += f"<dd>{says}</dd><dd>{dump}</dd>"
-    return html + "</div>"
+        html = f"<dd>{says}</dd><dd>{dump}</dd>"
+    kind = "seven-wire__field" + " seven-wire__field--again" * again
+    label = f"<dt>{escape(means.label)}{shown}</dt>"
+    return f'<div class="{kind}">{label}{html}</div>'
 
 
 def _folded(summary: str, means: Meaning, inside: str) -> str:
@@ -253,16 +243,6 @@ def _folded(summary: str, means: Meaning, inside: str) -> str:
         f'<dd><details class="seven-wire__more"><summary>{summary}'
         f'<span class="seven-wire__of"> of {escape(means.label)}</span>'
         f"</summary>{inside}</details></dd>"
-    )
-
-
-def _rfc(means: Meaning) -> str:
-    part = "section" if means.section[0].isdigit() else "appendix"
-    address = f"https://www.rfc-editor.org/rfc/rfc{means.rfc}"
-    return (
-        f'<a class="seven-wire__rfc" href="{address}#{part}-'
-        f'{means.section}">RFC&nbsp;{means.rfc}, {part}&nbsp;'
-        f"{means.section}</a>"
     )
 
 
@@ -281,40 +261,43 @@ def _text(data: bytes) -> str:
 
 
 def _dump(field: Field) -> str:
-    """The bytes in rows. No div in it: search would misread its end."""
-    rows = "".join(
-        _row(field.offset + at, field.data[at : at + 2 * GROUP])
-        for at in range(0, len(field.data), 2 * GROUP)
-    )
+    """The bytes in rows of twice eight, their place before them.
+
+    No div in a row: search would misread its end.
+    """
+    rows = ""
+    for at in range(0, len(field.data), 2 * GROUP):
+        data = field.data[at : at + 2 * GROUP]
+        rows += (
+            '<span class="seven-wire__row"><span class="seven-wire__at" '
+            f'aria-hidden="true">{field.offset + at:03x}</span>'
+            f"{_cells(data[:GROUP], '')}{_cells(data[GROUP:], '2')}</span>"
+        )
     return f'<div class="seven-wire__dump" data-search-exclude>{rows}</div>'
 
 
-def _row(offset: int, data: bytes) -> str:
-    """Sixteen bytes: their place, then twice eight in hex and as text."""
-    cells = "".join(
-        f'<span class="seven-wire__hex{side}">'
-        f"{' '.join(_bytes(group, hexed=True))}</span> "
-        f'<span class="seven-wire__text{side}" aria-hidden="true">'
-        f"{''.join(_bytes(group, hexed=False))}</span>"
-        for side, group in (("", data[:GROUP]), ("2", data[GROUP:]))
-        if group
-    )
+def _cells(data: bytes, side: str) -> str:
+    """Some bytes in hex and as text."""
+    hexed = " ".join(_odd(data, {byte: f"{byte:02x}" for byte in data}))
+    signs = "".join(_odd(data, {
+        byte: MARKS[byte][1] if byte in MARKS
+        else escape(chr(byte)) if 0x20 <= byte < 0x7F else "."
+        for byte in data
+    }))  # fmt: skip
     return (
-        '<span class="seven-wire__row">'
-        f'<span class="seven-wire__at" aria-hidden="true">{offset:03x}'
-        f"</span>{cells}</span>"
-    )
+        f'<span class="seven-wire__hex{side}">{hexed}</span> '
+        f'<span class="seven-wire__text{side}" aria-hidden="true">{signs}'
+        "</span>"
+    ) if data else ""
 
 
-def _bytes(data: bytes, hexed: bool) -> Iterator[str]:
+def _odd(data: bytes, shown: dict[int, str]) -> Iterable[str]:
+    """Each byte as shown; those that print nothing are marked."""
     for byte in data:
-        plain = chr(byte) if 0x20 <= byte < 0x7F else "."
-        sign = MARKS[byte][1] if byte in MARKS else escape(plain)
-        shown = f"{byte:02x}" if hexed else sign
+        text = shown[byte]
         yield (
-            f'<span class="seven-wire__odd">{shown}</span>'
-            if byte in MARKS
-            else shown
+            f'<span class="seven-wire__odd">{text}</span>'
+            if byte in MARKS else text
         )
 
 

@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import string
 import subprocess
 import sys
@@ -20,7 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools.bench.peers.page import PAGE, TYPE
-from tools.bench.server import Running, ServerError, scrub
+from tools.bench.preflight import output_of
+from tools.bench.server import HOST, Running, free_port
+from tools.common.launch import scrub
 from tools.peers import Peer
 from tools.servers import ROOT
 
@@ -30,8 +31,6 @@ PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = HERE / "requirements.txt"
 INSTALL_SECONDS = 300  # for one peer
 IMPORT_SECONDS = 30
-CONNECT_SECONDS = 1.0
-HOST = "127.0.0.1"
 
 
 # Getting them ------------------------------------------------------------
@@ -113,15 +112,9 @@ def _install(peer: Peer) -> str:
 
 
 def _importable(peer: Peer) -> bool:
-    try:
-        done = subprocess.run(
-            [str(PYTHON), "-c", f"import {peer.module}"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=IMPORT_SECONDS, check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+    code = f"import {peer.module}; print('here')"
+    said = output_of(str(PYTHON), "-c", code, seconds=IMPORT_SECONDS)
+    return said.endswith("here\n")
 
 
 def versions(peers: list[Peer]) -> dict[str, str]:
@@ -131,21 +124,11 @@ def versions(peers: list[Peer]) -> dict[str, str]:
     for peer in peers:
         if peer.packages:
             found[peer.name] = pins[peer.packages[0]]
-        elif not peer.is_python:
-            found[peer.name] = _program_version(peer.start[0])
+        elif not peer.is_python:  # nginx says it on stderr
+            said = output_of("sh", "-c", f"{peer.start[0]} -v 2>&1")
+            number = re.search(r"\d+(\.\d+)+", said)
+            found[peer.name] = number[0] if number else "?"
     return found
-
-
-def _program_version(program: str) -> str:
-    try:
-        done = subprocess.run(
-            [program, "-v"], capture_output=True, text=True, timeout=20,
-            errors="replace", stdin=subprocess.DEVNULL, check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "?"
-    number = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
-    return number[0] if number else "?"
 
 
 # Running them ------------------------------------------------------------
@@ -160,21 +143,12 @@ class PeerProcess(Running):
         folder: an empty one for files of its own. Raises ServerError.
         """
         self.peer = peer
-        self._wanted = _free_port()
+        port = free_port()
         if peer.name == "nginx":
-            write_nginx_conf(folder, self._wanted)
-        super().__init__(
-            _words(peer, str(PYTHON), self._wanted, str(folder)), cwd=ROOT
-        )
-        self.command = planned_command(peer, self.port)
-
-    def _ready(self) -> tuple[str, int] | None:
-        address = (HOST, self._wanted)
-        try:
-            socket.create_connection(address, CONNECT_SECONDS).close()
-        except OSError:
-            return None
-        return f"http://{HOST}:{self._wanted}/", self._wanted
+            write_nginx_conf(folder, port)
+        words = _words(peer, str(PYTHON), port, str(folder))
+        super().__init__(words, ROOT, port)
+        self.command = planned_command(peer, port)
 
 
 @contextlib.contextmanager
@@ -194,9 +168,8 @@ def start(peer: Peer) -> Iterator[PeerProcess]:
 
 def planned_command(peer: Peer, port: int | str = "PORT") -> str:
     """How to start it by hand, from the root of the repository."""
-    return " ".join(
-        _words(peer, str(PYTHON.relative_to(ROOT)), port, "FOLDER")
-    )
+    python = str(PYTHON.relative_to(ROOT))
+    return " ".join(_words(peer, python, port, "FOLDER"))
 
 
 def _words(
@@ -208,19 +181,10 @@ def _words(
     ]
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 def write_nginx_conf(folder: Path, port: int) -> None:
     """The configuration of nginx with the page, in its own folder."""
-    page = PAGE.decode()
-    if "'" in page or "\\" in page or "$" in page:
-        raise ServerError("nginx cannot quote this page")
     text = string.Template((HERE / "nginx.conf").read_text()).substitute(
-        host=HOST, port=port, page=page,
+        host=HOST, port=port, page=PAGE.decode(),
         # As root its worker would be somebody who may not read the folder.
         user="user root;" if os.geteuid() == 0 else "",
     )

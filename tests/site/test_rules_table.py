@@ -1,0 +1,305 @@
+"""The contract and the table of lessons, from a recorded test run."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.site.conftest import Render
+from tools.data.results import Machine
+from tools.data.rules_seen import Cell, Conformance, place, sides
+from tools.rules import RULES
+from tools.servers import LESSONS, NO, SERVERS
+from tools.site import rules_table
+
+Save = Callable[[Conformance], None]
+ONLY_07 = ("Files", "Engines and workers")
+
+
+def seen() -> Conformance:
+    """A run in which everything was as the list of servers says."""
+    run = Conformance(
+        "./test.sh --conformance <here>", "2001-02-03T04:05:06+00:00",
+        "abc+", Machine("A & B", 2, 1, "Linux 6", "CPython 3", 1024), {},
+        60.0, {"passed": 1234, "failed": 0, "expected": 5, "skipped": 6},
+    )
+    for name, rule in RULES.items():
+        special = rule.part in ONLY_07 or rule.text.startswith("07:")
+        run.rules[name] = {
+            server.name: Cell(expected=1)
+            if name in server.exemptions
+            else Cell(passed=2)
+            for server in SERVERS
+            if server.step == 7 or not special
+        }
+    for name in LESSONS:
+        run.lessons[name] = {
+            place(server.name, side): Cell(expected=1)
+            if answer == NO
+            else Cell(passed=1)
+            for server in SERVERS
+            for side, answer in sides(name, server.lessons[name]).items()
+        }
+    return run
+
+
+@pytest.fixture
+def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
+    """Writes a run, which the pages then show."""
+    file = tmp_path / "conformance.json"
+    monkeypatch.setenv("SEVEN_CONFORMANCE", str(file))
+    seen().save(file)
+    return lambda run: run.save(file)
+
+
+def fence(render: Render, section: str, more: str = "") -> str:
+    return render(f"```conformance\nsection: {section}\n{more}\n```")
+
+
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub("<[^>]+>", " ", html)))
+
+
+def test_every_rule_is_a_row(save: Save, render: Render) -> None:
+    whole = "".join(fence(render, name) for name in rules_table.SECTIONS)
+    for name in RULES:
+        assert f'id="rule-{name}"' in whole, name
+    assert whole.count('<th scope="row">') == len(RULES)
+    parts = {rule.part for rule in RULES.values()}
+    assert parts == set(rules_table.SECTIONS.values())
+
+
+def test_cells_say_what_was_seen(save: Save, render: Render) -> None:
+    run = seen()
+    run.rules["help"]["02"] = Cell(passed=1, failed=2)
+    run.rules["help"]["03"] = Cell(skipped=1, why=["no <strace>"])
+    run.rules["help"]["04"] = Cell(passed=1, skipped=2, why=["a", "b"])
+    save(run)
+    html = fence(render, "running", "servers: 01, 02, 03, 04")
+    (row,) = re.findall(r'<tr><th[^>]*><span id="rule-help">.*?</tr>', html)
+    cells = re.findall("<td>(.*?)</td>", row)
+    assert [text_of(cell).strip(" 1234") for cell in cells] == [
+        "yes", "no", "not tried", "yes",
+    ]  # fmt: skip
+    assert "2 of 3 tests failed." in html
+    assert "not tried there, no &lt;strace&gt;." in html
+    assert "2 of 3 tests left out, a; b." in html
+
+
+def test_words_are_explained_below_the_tables_that_have_them(
+    save: Save, render: Render
+) -> None:
+    run = seen()
+    run.rules["help"]["03"] = Cell(skipped=1, why=["no strace"])
+    save(run)
+    words = ("Exempt: ", "Not tried: ", "\u2013: ")
+    for section, there in (
+        ("running", (False, True, False)),
+        ("refusing", (True, False, False)),
+        ("faults", (True, False, True)),
+    ):
+        html = fence(render, section)
+        (caption,) = re.findall("<figcaption>(.*?)</figcaption>", html)
+        assert tuple(word in caption for word in words) == there, section
+
+
+def test_reasons_are_there_without_a_script(
+    save: Save, render: Render
+) -> None:
+    html = fence(render, "refusing")
+    links = re.findall(r'href="#(why-[^"]+)"', html)
+    notes = dict(re.findall(r'<li id="([^"]+)">(.*?)</li>', html))
+    assert links == list(notes), "each cell leads to a note of its own"
+    text = text_of(" ".join(notes.values()))
+    rules = {n for n, r in RULES.items() if r.part == "Refusing"}
+    for server in SERVERS:
+        for name, reason in server.exempt:
+            assert (f"{reason}." in text) == (name in rules), name
+
+
+def test_what_is_for_some_is_shown_for_some(
+    save: Save, render: Render
+) -> None:
+    files = fence(render, "files")
+    assert re.findall(r'<th scope="col">(.*?)</th>', files) == [
+        "Rule", "07", "07-emulated",
+    ]  # fmt: skip
+    faults = fence(render, "faults")
+    assert faults.count("not for it") == 2 * (len(SERVERS) - 2)
+
+
+@pytest.mark.parametrize(
+    ("rule", "links"),
+    [
+        ("bad-method", [
+            "rfc/rfc9110#section-5.6.2", "rfc/rfc9110#section-9.1",
+        ]),
+        ("keep-10", ["rfc/rfc9112#section-9.3", "rfc/rfc2068#section-19.7.1"]),
+        ("file-head", [
+            "#section-8.8", "#section-9.3.2", "#section-14.3",
+        ]),
+        ("port-in-use", ["man2/bind.2.html"]),
+        ("parent-killed", ["PR_SET_PDEATHSIG.2const.html", "pipe.2.html"]),
+        ("worker-kind", ["peps.python.org/pep-0703/"]),
+        ("help", []),
+    ],
+)  # fmt: skip
+def test_where_to_read(
+    save: Save, render: Render, rule: str, links: list[str]
+) -> None:
+    names = {part: name for name, part in rules_table.SECTIONS.items()}
+    html = fence(render, names[RULES[rule].part])
+    (head,) = re.findall(rf'<span id="rule-{rule}">.*?</th>', html)
+    found = re.findall(r'href="([^"]+)"', head)
+    assert len(found) == len(links)
+    for address, end in zip(found, links, strict=True):
+        assert address.startswith("https://") and address.endswith(end)
+    # Its words are those of the rule, short of the names of man pages.
+    if "RFC" in RULES[rule].where:
+        assert RULES[rule].where.split(";")[0] in text_of(head).replace(
+            " ,", ","
+        ).replace("  ", " ")
+
+
+def test_captions_say_which_run(save: Save, render: Render) -> None:
+    run = seen()
+    save(run)
+    html = render("```lessons\n```")
+    (caption,) = re.findall("<figcaption>(.*?)</figcaption>", html)
+    assert "<code>./test.sh --conformance &lt;here&gt;</code>" in caption
+    assert "A &amp; B, 2 cores" in caption
+    assert "1,234 passed, 5 failed as they must, 6 were" in caption
+    html = fence(render, "running")
+    (short,) = re.findall("<figcaption>(.*?)</figcaption>", html)
+    assert f"{2 * 13 * len(SERVERS)} tests of these 13 rules" in short
+    for each in (caption, short):
+        assert "2001-02-03, commit abc+, CPython 3, Linux 6" in each
+    run.commit = ""
+    save(run)
+    assert "2001-02-03, no commit" in fence(render, "running")
+
+
+Change = Callable[[Conformance], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda run: run.rules.pop("help"),
+         "nothing about the rule 'help': record again with"),
+        (lambda run: [cells.pop("04", None) for cells in (
+            *run.rules.values(), *run.lessons.values()
+         )], "nothing about the rule '.*' for 04"),
+        (lambda run: run.rules["page"].pop("06-protocol"),
+         "about the rule 'page' for 06-protocol"),
+        (lambda run: run.lessons["silent"].pop("03-pool above"),
+         "nothing about the lesson 'silent' for 03-pool above"),
+        (lambda run: run.rules["nul"].update({"01": Cell(passed=1)}),
+         "exempts 01 from the rule 'nul'.*passed"),
+        # As pytest reports a strict xfail that passes.
+        (lambda run: run.rules["nul"].update({"01": Cell(failed=1)}),
+         "exempts 01 from the rule 'nul'.*failed"),
+        (lambda run: run.rules["nul"].update({"02": Cell(expected=1)}),
+         "does not exempt 02 from the rule 'nul'"),
+    ],
+)  # fmt: skip
+def test_a_run_that_does_not_fit_ends_the_build(
+    save: Save, render: Render, change: Change, words: str
+) -> None:
+    run = seen()
+    fence(render, "refusing")
+    change(run)
+    save(run)
+    with pytest.raises(Exception, match=f"(?s)cannot be made: .*{words}"):
+        fence(render, "refusing")
+
+
+@pytest.mark.parametrize(
+    ("lesson", "where", "cell", "words"),
+    [
+        ("silent", "03", Cell(failed=1), "'yes' .* for 03; .*: failed"),
+        ("silent", "01", Cell(failed=1), "'no' .* for 01; .*: failed"),
+        ("silent", "01", Cell(passed=1), "'no' .* for 01; .*: passed"),
+        ("cores", "07", Cell(expected=1), "'yes' .* for 07; .*: expected"),
+        (
+            "batching", "07", Cell(skipped=1, why=["no strace"]),
+            r"'yes' .* for 07; .*: skipped \(no strace\)",
+        ),
+        (
+            "threads", "06-executor above", Cell(expected=1),
+            "'up to the pool' .* for 06-executor above; .*: expected",
+        ),
+    ],
+)
+def test_a_lesson_that_was_not_seen_ends_the_build(
+    save: Save, render: Render, lesson: str, where: str, cell: Cell,
+    words: str,
+) -> None:
+    run = seen()
+    save(run)
+    render("```lessons\n```")
+    run.lessons[lesson][where] = cell
+    save(run)
+    with pytest.raises(Exception, match=f"(?s)cannot be made: .*{words}"):
+        render("```lessons\n```")
+    if where.startswith("0") and where != "03":  # only what is shown counts
+        render("```lessons\nservers: 03\n```")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read: No such file .*: record again"),
+        ("{}", "has schema None, this version reads 1: record again"),
+        ("nonsense", "is not a recorded test run"),
+    ],
+)
+def test_no_run_ends_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, render: Render,
+    text: str | None, words: str,
+) -> None:
+    file = tmp_path / "conformance.json"
+    monkeypatch.setenv("SEVEN_CONFORMANCE", str(file))
+    if text is not None:
+        file.write_text(text)
+    for body in ("conformance\nsection: running", "lessons"):
+        with pytest.raises(Exception, match=f"conformance.json {words}"):
+            render(f"```{body}\n```")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "section: beauty", "section: running\nservers: 08",
+     "section: running\nrules: help"],
+)  # fmt: skip
+def test_wrong_options_end_the_build(
+    save: Save, render: Render, body: str
+) -> None:
+    with pytest.raises(Exception, match="'conformance' cannot be made"):
+        render(f"```conformance\n{body}\n```")
+
+
+def test_ids_are_there_once(save: Save, render: Render) -> None:
+    page = "```conformance\nsection: refusing\n```\n\n```lessons\n```\n\n" * 2
+    html = render(page)
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert html == render(page)
+
+
+def test_the_committed_run_fits_and_nothing_failed() -> None:
+    run = rules_table.recorded()
+    rules_table.check_rules(run, list(RULES))
+    rules_table.check_lessons(run, list(SERVERS))
+    failed = [
+        (name, where)
+        for table in (run.rules, run.lessons)
+        for name, cells in table.items()
+        for where, cell in cells.items()
+        if cell.failed
+    ]
+    assert not failed
+    command = "./test.sh --conformance docs/data/conformance.json"
+    assert run.command.removesuffix(" -v") == command  # -v: says more

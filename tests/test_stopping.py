@@ -1,0 +1,117 @@
+"""Stopping: signals, with nothing to do and in the midst of work.
+
+All side by side: most of it is waiting.
+"""
+
+import signal
+import time
+
+import pytest
+
+from tests.beside import beside
+from tests.marks import rule, slow
+from tests.process import Running, eventually, started
+from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
+from tools.servers import YES, Server
+
+# The server has 5 s for what is under way. Who needs less time than that
+# has not waited for its end.
+GRACE = 5.0
+SOONER = GRACE - 0.5
+BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+
+
+@rule("stop")
+@BOTH
+@pytest.mark.parametrize("before", [0, 3], ids=["unused", "used"])
+@beside
+def test_stop(server: Server, number: int, before: int) -> None:
+    with started(server) as process:
+        for _ in range(before):
+            process.assert_serves()
+        process.signal(number)
+        process.assert_ends()
+
+
+@rule("stop-open")
+@BOTH
+@beside
+def test_stop_with_open_connections(server: Server, number: int) -> None:
+    with started(server) as process:
+        rest = process.descriptors()
+        clients = [process.client(), process.client(b"GET / HT")]
+        if server.lessons["keep_alive"] == YES:
+            clients.append(process.client(GET))
+            clients[-1].answer()
+        assert eventually(lambda: process.descriptors() > rest)
+        process.signal(number)
+        process.assert_ends(SOONER)
+        for client in clients:
+            client.close()
+
+
+def under_way(process: Running, data: bytes) -> Client:
+    """A client whose request the server has begun to work on."""
+    rest = process.descriptors()
+    client = process.client(data)
+    assert eventually(lambda: process.descriptors() > rest)
+    time.sleep(0.3)  # its bytes are there already, now they are read
+    return client
+
+
+@rule("stop-finishes")
+@BOTH
+@beside
+def test_stop_lets_requests_finish(server: Server, number: int) -> None:
+    with started(server, "--delay", "1.5") as process:
+        client = under_way(process, GET)
+        process.signal(number)
+        answer = client.answer()
+        assert (answer.status, len(answer.body)) == (200, 249), answer
+        client.rest()
+        process.assert_ends()
+
+
+@rule("stop-refuses")
+@beside
+def test_stop_refuses_new_clients(server: Server) -> None:
+    with started(server, "--delay", "3") as process:
+        client = under_way(process, GET_CLOSE)
+        process.signal(signal.SIGTERM)
+        time.sleep(1)  # a loop may look for it every half second only
+        try:
+            with process.client(GET_CLOSE) as late:
+                data = late.rest()
+        except (OSError, NoAnswer):
+            data = b""
+        assert data == b""
+        assert client.answer().status == 200
+        process.assert_ends()
+
+
+@slow
+@rule("stop-late")
+@beside
+def test_stop_cuts_long_requests(server: Server) -> None:
+    with started(server, "--delay", "60") as process:
+        client = under_way(process, GET)
+        asked = time.monotonic()
+        process.signal(signal.SIGTERM)
+        process.assert_ends(50)
+        took = time.monotonic() - asked
+        assert took > SOONER, f"after {took:.1f} s already"
+        client.close()
+
+
+@rule("stop-twice")
+@BOTH
+@beside
+def test_second_signal(server: Server, number: int) -> None:
+    with started(server, "--delay", "60") as process:
+        client = under_way(process, GET)
+        process.signal(number)
+        time.sleep(0.3)  # else the two could become one
+        process.signal(number)
+        process.wait(SOONER - 0.3)
+        assert process.complaints == ""
+        client.close()

@@ -1,0 +1,33 @@
+"""How the tests run an experiment, and look at what it kept."""
+
+import argparse
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tools.bench.experiments.session import Session
+from tools.data.results import Results, load
+
+LOAD = "ab" if shutil.which("ab") else "python"
+
+
+def options(module: ModuleType, *words: str) -> argparse.Namespace:
+    """Its options; nonsense raises argparse.ArgumentError."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    module.add_options(parser)
+    return parser.parse_args(words)
+
+
+def run(
+    module: ModuleType, folder: Path, *words: str
+) -> tuple[int, Results]:
+    """Run it in this process; its status, and what it kept."""
+    chosen = options(module, *words, "--output", str(folder))
+    return module.run(chosen), load(folder)
+
+
+def session(folder: Path, **more: Any) -> Session:
+    """A session that nobody has begun."""
+    chosen = {"output": folder, "repeats": None, "reference": False, **more}
+    return Session("demo", argparse.Namespace(**chosen))

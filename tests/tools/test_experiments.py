@@ -1,0 +1,541 @@
+"""The experiments of the bench: their options, rounds, loads, results."""
+
+import argparse
+import os
+import py_compile
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.tools.experiment import LOAD, options, run, session
+from tools.bench import interpreters, outcome, preflight
+from tools.bench.ab import Load
+from tools.bench.experiments import (
+    chain,
+    crowd,
+    frames,
+    gains,
+    gil,
+    hold,
+    labs,
+    scale,
+    soak,
+    static,
+    threads,
+)
+from tools.bench.experiments import session as sessions
+from tools.bench.experiments.session import Refused, Session, conduct
+from tools.bench.interpreters import Interpreter
+from tools.bench.server import ServerError, start
+from tools.data.results import Point, Run, load
+from tools.servers import ROOT, by_name
+
+GIL = Interpreter("/opt/a/python", "3.13", "3.13.5", False)
+FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
+ONES = {"crowd": crowd, "gains": gains, "hold": hold, "scale": scale,
+        "soak": soak, "static": static, "threads": threads}
+
+
+# Options ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*ONES, "labs"])
+def test_each_has_a_line_of_help_and_a_place(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = {**ONES, "labs": labs}[name]
+    assert "\n" not in module.HELP
+    with pytest.raises(SystemExit):
+        options(module, "--help")
+    said = capsys.readouterr().out
+    place = name if name in ONES else "labs-NAME"
+    assert f"docs/data/{place}" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (crowd, "--clients 0"), (crowd, "--seconds x"),
+        (crowd, "--repeats 0"), (crowd, "--repeats 51"),
+        (crowd, "--output pyproject.toml"),
+        (crowd, "--output docs/data/crowd"),
+        (crowd, "--output new --reference"),
+        (hold, "--clients 0"), (hold, "--clients x"), (hold, "--clients ,"),
+        (hold, "--clients 9999999"), (hold, "--delay x"),
+        (hold, "--delay -1"), (hold, "--only 99"), (hold, "--only ,"),
+        (hold, "--patience 0"), (hold, "--options '"),
+        (scale, "--clients 0"), (scale, "--compute no"),
+        (soak, "--minutes 0"), (soak, "--only 99"),
+        (static, "--seconds 0"), (static, "--seconds -3"),
+        (threads, "--steps 0"), (threads, "--clients 0.5"),
+        (threads, "--steps 5 --calibrate"),
+        (labs, "nonsense"), (labs, "--parts none"), (labs, "--parts ,"),
+        (labs, "--gil-seconds 0"), (labs, "--servers apache"),
+        (labs, "--servers ,"), (labs, "--fetches 0"),
+        (labs, "--frame-size 0"), (labs, "--frame-size many"),
+        (labs, "--frame-count 0"), (labs, "--frame-shape three"),
+    ],
+)
+def test_nonsense_is_refused(
+    module: ModuleType, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises((argparse.ArgumentError, SystemExit)):
+        options(module, *words.split(" "))
+
+
+def test_a_command_has_no_folder_of_this_machine() -> None:
+    words = ["demo", "--way", "a=/home/me/x,/y/z", "--output", "/tmp/o",
+             "--output=/tmp/o", "--repeats", "3"]
+    assert outcome.as_typed(words) == (
+        "./bench.sh demo --way a=x,z --repeats 3"
+    )
+
+
+# A session ----------------------------------------------------------------
+
+
+def one_run(session: Session) -> int:
+    session.keep(Point("07", "demo", 1, 0.0), Run("command"))
+    return 0
+
+
+def interrupted(session: Session) -> int:
+    one_run(session)
+    raise KeyboardInterrupt
+
+
+def at_once(session: Session) -> int:
+    raise KeyboardInterrupt
+
+
+def full_disk(session: Session) -> int:
+    one_run(session)
+    raise OSError(28, "No space left on device")
+
+
+def refused(session: Session) -> int:
+    raise Refused("there is no such thing")
+
+
+@pytest.mark.parametrize(
+    ("measure", "status", "says"),
+    [
+        (one_run, 0, "Figures and raw outputs:"),
+        (interrupted, 130, "Interrupted: what was measured is in"),
+        (at_once, 130, "Interrupted before anything was measured."),
+        (full_disk, 1, "Stopped: No space left on device."),
+        (refused, 2, "bench.sh: there is no such thing\n"),
+    ],
+)
+def test_however_it_ends_what_was_measured_is_kept(
+    measure: Callable[[Session], int], status: int, says: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "out"
+    chosen = argparse.Namespace(output=folder, reference=False, repeats=None)
+    assert conduct("demo", chosen, measure) == status
+    said = capsys.readouterr()
+    assert says in said.out + said.err
+    if measure in (at_once, refused):
+        assert not folder.exists()
+    else:
+        found = load(folder)
+        assert (found.mode, len(found.points)) == ("demo", 1)
+        assert found.complete == (status == 0)
+
+
+def test_only_a_good_run_becomes_the_committed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "DATA", tmp_path / "data")
+    old = tmp_path / "data" / "demo" / "old"
+    old.parent.mkdir(parents=True)
+    old.write_text("old")
+    for status in (1, 0):
+        chosen = argparse.Namespace(
+            output=tmp_path / "out", reference=True, repeats=None
+        )
+        assert conduct("demo", chosen, lambda s: one_run(s) or status) == (
+            status
+        )
+        assert old.exists() == bool(status)
+    assert load(old.parent).complete
+
+
+def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
+    seen = []
+    one = session(tmp_path / "out", repeats=2)
+
+    def measure(name: str) -> Run:
+        kept = load(one.folder).points if seen else []
+        assert sum(len(point.runs) for point in kept) == len(seen)
+        seen.append(name)
+        if name == "b":
+            raise ServerError("it does not start")
+        return Run("", requests_per_second=1.0)
+
+    points = {name: Point(name, "demo", 1, 0.0) for name in "ab"}
+    one.rounds(
+        [(points[name], lambda name=name: measure(name)) for name in "ab"], 5
+    )
+    assert seen == ["a", "b", "a", "b"]
+    assert one.status() == 1
+    assert points["b"].reason == "it does not start"
+
+
+def test_a_table_has_medians_their_spread_and_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = Point("07", "demo", 1, 0.0, variant="1 worker")
+    good.runs = [Run("", extra={"load_cores": value}) for value in (1, 3, 2)]
+    good.runs.append(Run("", extra={"load_cores": 99}, error="no"))
+    bad = Point("03", "demo", 1, 0.0, status="skipped", reason="no hat")
+    one = session(tmp_path)
+    one.show(
+        {"server": sessions.title_of,
+         "cores": sessions.spread("load_cores", "{:.1f}"),
+         "other": sessions.figure("no_such_figure")},
+        points=[good, bad],
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "07, 1 worker 2.0 1.0-3.0" in said
+    assert "03 skipped" in said and "03: no hat" in said
+
+
+def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
+    one = session(tmp_path)
+    with start(by_name("06-protocol"), 0.0) as process:
+        found = one.load(process, Load(2, 40), name="06", busy=True)
+        one.results.load = "python"
+        nobody = one.load(process, Load(1, 1), url="http://127.0.0.1:1/")
+    assert found.error is None and found.requests == 40
+    assert found.requests_per_second and found.figure("cpu_ms")
+    assert found.peak_memory and found.threads
+    assert found.extra["load_cores"] > 0 and found.extra["other_cores"] >= 0
+    assert found.extra["load_limit_per_second"] > 0
+    program = LOAD if LOAD == "ab" else "python3"
+    assert f"\n{program} " in found.command
+    assert nobody.error and nobody.requests == 0
+
+
+# crowd, gains, scale, static ----------------------------------------------
+
+
+def test_without_wrk_there_is_no_such_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert [*crowd.loads(10, 1)] == ["crowd-new", "crowd-keep"]
+
+
+def test_too_many_clients_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
+    assert crowd.run(options(crowd, "--output", str(tmp_path / "x"))) == 1
+    assert "4,000 clients are not possible" in capsys.readouterr().out
+
+
+@pytest.mark.thorough
+def test_a_crowd_is_kept_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, kept = run(
+        crowd, tmp_path, "--clients", "5", "--seconds", "1", "--repeats", "1"
+    )
+    assert status == 0
+    assert len(kept.points) == len(crowd.loads(1, 1))
+    for point in kept.points:
+        assert point.variant == "1 worker" and point.runs[0].requests > 0
+        assert point.keep_alive == (point.suite != "crowd-new")
+    assert "possible" in capsys.readouterr().out
+
+
+def test_every_idea_can_still_be_taken_away() -> None:
+    original = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in by_name("07").path.parent.glob("*.py")
+    }
+    with gains.copies() as servers:
+        assert list(servers) == [idea.name for idea in gains.IDEAS]
+        for idea in gains.IDEAS:
+            touched = {change[0] for change in idea.changes}
+            for name, text in original.items():
+                copy = servers[idea.name].path.parent / name
+                same = copy.read_text(encoding="utf-8") == text
+                assert same == (name not in touched), (idea.name, name)
+                py_compile.compile(str(copy), doraise=True)
+    assert not (ROOT / gains.COPIES).exists()
+
+
+def test_a_change_that_does_not_fit(tmp_path: Path) -> None:
+    idea = gains.Idea("none", (("server.py", "not there", ""),))
+    with pytest.raises(Refused, match="'not there' is 0 times"):
+        gains.patched(idea, tmp_path)
+
+
+def test_the_calibration_takes_the_best_of_its_goes() -> None:
+    moments = iter([0.0, 9.0, 10.0, 10.002, 20.0, 29.0])
+    assert scale.calibrate(3, lambda: next(moments)) == scale.STEPS // 2
+
+
+def test_what_is_compared_on_one_core_and_on_two() -> None:
+    found = [(c.server.name, c.variant) for c in scale.cases(2)]
+    assert found[:2] == [("07", "1 worker"), ("07", "2 workers")]
+    assert found[-1] == ("03", "2 cores")
+    alone = [c.variant for c in scale.cases(1) if c.server.name == "07"]
+    assert alone == ["1 worker"]
+
+
+def test_a_speed_up_is_counted_from_the_same_turn() -> None:
+    one = Point("07", "scale", 64, 0.0, variant="1 worker")
+    one.runs = [Run("", requests_per_second=r) for r in (100.0, 50.0)]
+    case = scale.Case(by_name("07"), "2 workers", (), "1 worker")
+    for turn, rate, extra in (
+        (0, 190.0, {"speed_up_times": 1.9}),
+        (1, 110.0, {"speed_up_times": 2.2}),
+        (2, 1.0, {}),  # the other one failed
+    ):
+        found = Run("", requests_per_second=rate)
+        scale.speed_up(found, [one], case, turn)
+        assert found.extra == extra
+
+
+@pytest.mark.thorough
+def test_a_scale_is_kept_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    three = [c for c in scale.cases(2) if c.server.name == "03"]
+    monkeypatch.setattr(scale, "cases", lambda cores: three)
+    status, kept = run(
+        scale, tmp_path, "--clients", "4", "--seconds", "1", "--compute",
+        "1000", "--repeats", "1",
+    )
+    assert status == 0
+    assert {point.compute for point in kept.points} == {1000}
+    assert all("--compute 1000" in p.runs[0].command for p in kept.points)
+    assert "03, 2 cores" in capsys.readouterr().out
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    return static.make_site(tmp_path)
+
+
+def test_the_page_is_always_the_same_and_has_its_size() -> None:
+    assert static.page() == static.page()
+    assert len(static.page()) == static.PAGE_BYTES
+    assert static.page().decode("ascii").endswith("<!-- the end -->\n")
+
+
+@pytest.mark.parametrize(
+    "case", static.cases(), ids=lambda case: f"{case.name} {case.variant}"
+)
+def test_each_server_serves_the_page(case: static.Case, site: Path) -> None:
+    if case is static.ENGINE_X and static.shutil.which("nginx") is None:
+        pytest.skip("nginx is needed")
+    if case is static.NODE and not static.node_server().is_file():
+        pytest.skip("./bench.sh static has not installed it")
+    with static.started(case, site) as process:
+        static.check(process.port)
+        assert str(site) not in static.shown(process.command, site)
+        (site / static.PAGE_NAME).write_text("another")
+        if case is static.CLOSING:
+            with pytest.raises(ServerError, match="7 bytes, not with the"):
+                static.check(process.port)
+
+
+@pytest.mark.parametrize("words", [[], ["1"], ["x", "DIR"], ["1", "2", "3"]])
+def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / static.STATIC_HTTP, *words],
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("usage: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_is_missing_is_a_row_that_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = session(tmp_path / "out")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "install Node.js" in static.missing(static.NODE, one)
+    assert "apt-get install" in static.missing(static.ENGINE_X, one)
+    assert static.missing(static.CLOSING, one) == ""
+    chosen = options(static, "--output", str(tmp_path / "x"))
+    assert static.run(chosen) == 2  # there is no wrk
+    said = capsys.readouterr().err
+    assert "wrk" in said and said.count("\n") == 1
+    for name in ("node", "npm"):  # an npm that fails
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(static, "PEERS", tmp_path / ".node-peers")
+    assert "npm could not install it" in static.missing(static.NODE, one)
+
+
+# threads ------------------------------------------------------------------
+
+
+def test_neither_command_nor_variant_tell_a_local_path() -> None:
+    found = threads.command(options(threads, "--repeats", "2"), [GIL, FREE])
+    assert found == (
+        "./bench.sh threads --pythons python3.13,python3.13t --steps 20000 "
+        "--seconds 3 --clients 10 --repeats 2"
+    )
+    assert "--calibrate" in threads.command(
+        options(threads, "--calibrate"), [GIL]
+    )
+    assert all("/" not in case.variant for case in threads.cases_of(FREE))
+
+
+def test_the_gil_is_asked_for() -> None:
+    this = interpreters.identify(sys.executable)
+    case = threads.Case(this, by_name("03"), "a thread each")
+    has = getattr(sys, "_is_gil_enabled", lambda: True)()
+    assert threads.has_gil(case) == float(has)
+    case = threads.Case(GIL, by_name("03"), "a thread each")
+    assert threads.has_gil(case) is None
+    assert threads.calibrate(this) >= 1
+
+
+def test_threads_are_measured_on_each_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measure(session: Session, case: threads.Case, *rest: object) -> Run:
+        if case.how == "2 processes":
+            raise ServerError("it is bad")
+        rate = 200.0 if "2" in case.how else 100.0
+        return Run("", requests=1, seconds=1.0, requests_per_second=rate)
+
+    monkeypatch.setattr(interpreters, "choose", lambda *_: [GIL, FREE])
+    monkeypatch.setattr(threads, "measure_one", measure)
+    monkeypatch.setattr(
+        threads, "has_gil", lambda case: float(case.interpreter is GIL)
+    )
+    status, kept = run(threads, tmp_path, "--repeats", "1")
+    assert status == 1  # of the processes
+    assert {(p.server, p.variant.partition(", ")[2]) for p in kept.points} >= {
+        ("03", "a thread each"), ("06", "one loop"), ("07", "1 thread"),
+        ("07", "2 threads"), ("07", "1 process"), ("07", "2 processes"),
+    }
+    for point in kept.points:
+        if point.status == "ok":
+            assert point.median("gil") == float("3.13," in point.variant)
+        if point.variant == "3.13, 2 threads":  # against 1 thread
+            assert threads.gain(point, kept.points) == "2.00"
+    assert kept.tools["python3.13t"] == (
+        "3.13.5, free-threaded, optimised build"
+    )
+    assert "/opt" not in (tmp_path / "results.json").read_text()
+    assert "it is bad" in capsys.readouterr().out
+
+
+def test_one_thread_each_on_one_core(tmp_path: Path) -> None:
+    python = interpreters.identify(sys.executable)
+    case = threads.Case(python, by_name("03"), "a thread each", (), True)
+    one = threads.measure_one(session(tmp_path), case, 2000, Load(2, 40, 5))
+    assert one.error is None and one.requests == 40
+    name = f"python{python.label} 03_threading/server.py"
+    assert one.command.startswith(f"{name} --delay 0 --compute 2000 ")
+    bad = threads.Case(python, by_name("03"), "a hat", ("--hat", "2"))
+    with pytest.raises(ServerError, match="does not start: "):
+        threads.measure_one(session(tmp_path), bad, 10, Load(1, 1, 1))
+
+
+# labs ---------------------------------------------------------------------
+
+
+class Lab:
+    """A lab that measures one point, or ends in another way."""
+
+    HELP = "a lab"
+
+    def __init__(self, name: str, status: int = 0) -> None:
+        self.name, self.status = name, status
+
+    def measure(self, session: Session) -> int:
+        session.keep(Point(self.name, "demo", 1, 0.0), Run("command"))
+        if self.status == 130:
+            raise KeyboardInterrupt
+        return self.status
+
+    def run(self, options: argparse.Namespace) -> int:
+        return conduct(f"labs-{self.name}", options, self.measure)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "statuses", "worst", "ran"),
+    [
+        (["two", "one"], {}, 0, ["labs-one", "labs-two"]),
+        ([], {}, 0, ["labs-one", "labs-three", "labs-two"]),
+        (["one", "two"], {"one": 1}, 1, ["labs-one", "labs-two"]),
+        (["one", "two"], {"one": 130}, 130, ["labs-one"]),
+    ],
+)
+def test_each_lab_has_results_of_its_own(
+    chosen: list[str], statuses: dict[str, int], worst: int, ran: list[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = {
+        name: Lab(name, statuses.get(name, 0))
+        for name in ("one", "three", "two")
+    }
+    monkeypatch.setattr(labs, "LABS", made)
+    words = ["bench.sh", "labs", *chosen, "--repeats", "2"]
+    monkeypatch.setattr(sys, "argv", words)
+    asked = argparse.Namespace(
+        labs=chosen, output=tmp_path / "out", reference=False, repeats=2
+    )
+    assert labs.run(asked) == worst
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ran
+    for name in ran:
+        found = load(tmp_path / "out" / name)
+        assert found.mode == name
+        assert found.command == (
+            f"./bench.sh labs {name.removeprefix('labs-')} --repeats 2"
+        )
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    """``./bench.sh`` with the interpreter that runs the tests."""
+    return subprocess.run(
+        [sys.executable, "-m", "tools.bench", *words], cwd=ROOT,
+        capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "COLUMNS": "100"}, stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("labs nonsense", "there is no lab 'nonsense'; there are "),
+        ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
+        ("labs chain --requests 5", "100 clients cannot share 5"),
+        ("threads --pythons /bin/echo", "is not a Python interpreter"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words: str, says: str) -> None:
+    done = bench(*words.split())
+    assert done.returncode == 2
+    assert says in done.stderr and done.stderr.startswith("bench.sh: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_labs_agree_with_the_pages() -> None:
+    assert list(labs.LABS) == ["chain", "frames", "gil"]
+    for name, lab in labs.LABS.items():
+        assert name in lab.SUITE
+    assert preflight.core_count() >= 1
+    assert {chain, frames, gil} == {*labs.LABS.values()}

@@ -1,0 +1,1 @@
+"""The experiments of ``./bench.sh NAME``, a module each."""

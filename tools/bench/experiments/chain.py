@@ -1,0 +1,233 @@
+"""``./bench.sh labs chain``: coroutine servers, measured as in 2010.
+
+Each answers a page with a number by the least HTTP that does, on its
+library's sockets, so that the loops are compared. Two loads, as in the
+Syncless benchmark: 100,000 requests of 100 clients with ab, and 10,000
+fetches one after the other, each of the number in the last answer. What
+number the chain ends at is known: nothing can be skipped.
+"""
+
+import argparse
+import contextlib
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from tools.bench.ab import Load
+from tools.bench.cost import Meter
+from tools.bench.experiments.session import (
+    Refused,
+    Session,
+    conduct,
+    figure,
+    number_option,
+    some_of,
+    spread,
+)
+from tools.bench.peers import start
+from tools.bench.peers.number import FIRST, HEAD, after, following
+from tools.bench.server import Running, ServerError
+from tools.data.results import Point, Run
+from tools.peers import PYTHON, Peer
+
+HELP = (
+    "coroutines.py, asyncio, gevent, eventlet, tornado and node with the "
+    "load of 2010 (about 8 minutes)"
+)
+SUITE = "labs-chain"
+FETCHES = 10_000
+REQUESTS = 100_000
+CLIENTS = 100
+REPEATS = 3
+WARM_UP = 200  # fetches
+FETCH_SECONDS = 10.0  # for one answer of the chain
+LINK = re.compile(rb'<a href="/(\d+)">')
+RECV_SIZE = 4096
+ON = "tools.bench.peers.chain_"
+
+
+def _python(name: str, how: str, *packages: str) -> Peer:
+    words = (PYTHON, "-m", ON + name, "{host}", "{port}")
+    module = packages[0] if packages else "socket"
+    return Peer(name, how, "", words, packages, module)
+
+
+# The servers of the comparison; their title says what each is on.
+PEERS = {
+    peer.name: peer
+    for peer in (
+        _python("coroutines", "our own loop"),
+        _python("asyncio", "streams"),
+        _python("gevent", "StreamServer", "gevent"),
+        _python("eventlet", "green threads", "eventlet"),
+        _python("tornado", "IOStream", "tornado"),
+        Peer(
+            "node", "net", "",
+            ("node", "tools/bench/peers/chain_node.js", "{host}", "{port}"),
+            get="apt install nodejs, or brew install node",
+        ),
+    )
+}
+
+
+def add_options(parser: argparse._ActionsContainer) -> None:
+    """Add the options of this lab."""
+    parser.add_argument(
+        "--servers", metavar="LIST", type=some_of([*PEERS], "server"),
+        default=tuple(PEERS), help=f"only these of {', '.join(PEERS)}",
+    )
+    number_option(
+        parser, "--fetches", 1, 10**7, FETCHES, "one after the other"
+    )
+    number_option(
+        parser, "--requests", 1, 10**8, REQUESTS, "at the same time"
+    )
+    number_option(
+        parser, "--chain-clients", 1, 10_000, CLIENTS, "that make them"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure all; 1 if one failed, not if a library cannot be had."""
+    return conduct(SUITE, options, measure)
+
+
+def measure(session: Session) -> int:
+    """Every server, with both loads."""
+    options = session.options
+    load = Load(options.chain_clients, options.requests)
+    if load.clients > load.requests:
+        raise Refused(
+            f"{load.clients} clients cannot share {load.requests} requests"
+        )
+    peers = [PEERS[name] for name in options.servers]
+    missing = start.missing(peers, session.say)
+    there = [peer for peer in peers if peer.name not in missing]
+    session.results.tools.update(start.versions(there))
+
+    def point(peer: Peer) -> Point:
+        return Point(
+            peer.name, SUITE, load.clients, 0.0, variant=peer.title
+        )
+
+    session.rounds(
+        [
+            (
+                point(peer),
+                partial(measure_one, session, peer, options.fetches, load),
+            )
+            for peer in there
+        ],
+        REPEATS,
+        summary,
+    )
+    for name, why in missing.items():
+        session.skip(point(PEERS[name]), why)
+    session.show(
+        {
+            "server": lambda p: p.server,
+            "on": lambda p: p.variant,
+            "requests/s": spread("requests_per_second"),
+            "CPU us": figure("cpu_ms", "{:.1f}", 0.001),
+            "chain/s": spread("chain_per_second"),
+            "chain CPU us": figure("chain_cpu_ms", "{:.1f}", 0.001),
+        }
+    )
+    return session.status()
+
+
+def measure_one(
+    session: Session, peer: Peer, fetches: int, load: Load
+) -> Run:
+    """The chain, then the parallel load, against one fresh server.
+
+    The requests/s and the CPU of the run are those of the parallel load;
+    Run.extra has those of the chain. Raises ServerError.
+    """
+    with begun(peer) as process:
+        chain(process.port, WARM_UP)
+        extra = measure_chain(process, fetches)
+        one = session.load(process, load, name=peer.name)
+    one.extra = extra
+    left = load.requests - one.requests
+    if one.error is None and left > 0:
+        one.error = f"{left} of {load.requests} requests were not answered"
+    return one
+
+
+@contextlib.contextmanager
+def begun(peer: Peer) -> Iterator[Running]:
+    """A fresh server, stopped at the end. Raises ServerError."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = start.PeerProcess(peer, Path(folder))
+        try:
+            yield process
+        finally:
+            process.stop()
+
+
+def measure_chain(process: Running, fetches: int) -> dict[str, float]:
+    """The chain's figures for Run.extra. Raises ServerError."""
+    meter = Meter(process)
+    begun = time.perf_counter()
+    end = chain(process.port, fetches)
+    took = time.perf_counter() - begun
+    cost = meter.read()
+    cpu = cost.cpu_user + cost.cpu_system
+    return {
+        "chain_per_second": round(fetches / took, 3),
+        "chain_cpu_ms": round(1000 * cpu / fetches, 6),
+        "chain_fetches": float(fetches),
+        "chain_end": float(end),
+    }
+
+
+def chain(port: int, fetches: int) -> int:
+    """Fetch one page after the other; the number that the last one names.
+
+    Raises ServerError if a page names a wrong one, or is no page.
+    """
+    this = FIRST
+    for done in range(1, fetches + 1):
+        try:
+            page = fetch(port, this)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ServerError(f"fetch {done} failed: {why}") from error
+        link = LINK.search(page)
+        if not page.startswith(HEAD) or link is None:
+            raise ServerError(f"fetch {done} has no page as an answer")
+        if int(link[1]) != following(this):
+            raise ServerError(
+                f"fetch {done}: page {this} names {int(link[1])} instead "
+                f"of {following(this)}"
+            )
+        this = int(link[1])
+    if this != after(fetches):
+        raise ServerError(f"the chain ends at {this}, not {after(fetches)}")
+    return this
+
+
+def fetch(port: int, page: int) -> bytes:
+    """Head and body of one page, on a connection of its own."""
+    # The start page has no number, as the benchmark's.
+    path = f"/{page}" if page != FIRST else "/"
+    with socket.create_connection(("127.0.0.1", port), FETCH_SECONDS) as sock:
+        sock.sendall(b"GET %b HTTP/1.0\r\n\r\n" % path.encode())
+        parts = []
+        while data := sock.recv(RECV_SIZE):
+            parts.append(data)
+    return b"".join(parts)
+
+
+def summary(one: Run) -> str:
+    """One line on a run for the screen."""
+    return (
+        f"{one.requests_per_second or 0:,.0f} requests/s, one after the "
+        f"other {one.extra['chain_per_second']:,.0f}; the chain ends at "
+        f"{one.extra['chain_end']:.0f}"
+    )

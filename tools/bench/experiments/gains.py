@@ -1,0 +1,222 @@
+"""``./bench.sh gains``: what each idea of step 07 is worth.
+
+Takes one idea away at a time: copies the step's folder, replaces a few
+words in the copy, and measures it beside the original. A replacement
+that does not find its words ends the experiment: the list follows the
+code or it fails.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tools.bench import wrk
+from tools.bench.ab import MANY, Load
+from tools.bench.experiments.session import (
+    Refused,
+    Session,
+    common_options,
+    conduct,
+    figure,
+    number_option,
+    spread,
+)
+from tools.bench.server import start
+from tools.data.results import Point, Run
+from tools.servers import ROOT, Server, by_name
+
+HELP = "what each idea of 07 is worth: taken away one at a time (9 minutes)"
+COPIES = ".patched"  # folder of the repository, for the changed copies
+CLIENTS = 100
+SECONDS = 3  # a load
+REPEATS = 5
+WARM_UP = 100  # requests
+KEEP, NEW = "gain-keep", "gain-new"
+Change = tuple[str, str, str]  # file, words in it, what to put instead
+
+
+@dataclass(frozen=True)
+class Idea:
+    """An idea of step 07, and how to take it away.
+
+    name: for the table, in a few words: what is then otherwise; changes:
+    what to replace, in which file; options: or a command line; suites:
+    where it matters.
+    """
+
+    name: str
+    changes: tuple[Change, ...] = ()
+    options: tuple[str, ...] = ()
+    suites: tuple[str, ...] = (KEEP, NEW)
+
+
+OTHER_ERRORS = """\
+            except OSError as error:
+                # Too many
+"""[:-1]
+MIN_WAIT = OTHER_ERRORS.replace(
+    "error:\n", "error:\n                if error.errno == errno.ETIME:\n"
+    "                    return\n",
+)
+
+IDEAS = (
+    Idea("as it is"),
+    Idea("emulated: no io_uring", options=("--engine", "emulated")),
+    Idea(
+        "each send has a completion",
+        (("server.py", "            or not (keep_alive or request.closes)\n",
+          "            or True\n"),),
+    ),
+    Idea(
+        "reads to the end before it closes",
+        (("server.py", "            or not (keep_alive or request.closes)\n",
+          "            or not keep_alive\n"),),
+        suites=(NEW,),
+    ),
+    Idea(
+        "each head is parsed, known or not",
+        (("server.py", "self.parse_known(received)", "parse(received)"),),
+    ),
+    Idea(
+        "only single receives",
+        (("server.py", "self.engine.receive(connection.fd, connection.kept)",
+          "self.engine.receive(connection.fd)"),),
+        suites=(KEEP,),
+    ),
+    Idea(
+        "only multishot receives",
+        (("server.py", "self.engine.receive(connection.fd, connection.kept)",
+          "self.engine.receive(connection.fd, True)"),),
+        suites=(NEW,),
+    ),
+    Idea(
+        "accepted before it has sent anything",
+        (("server.py", "        each.setsockopt(socket.IPPROTO_TCP, "
+          "socket.TCP_DEFER_ACCEPT, 1)\n", ""),),
+        suites=(NEW,),
+    ),
+    Idea(
+        "the end in a segment of its own",
+        (("uring.py", "LAST = ALL | MSG_MORE", "LAST = ALL"),),
+        suites=(NEW,),
+    ),
+    Idea(
+        "completions interrupt us (no DEFER_TASKRUN)",
+        (("uring.py", "    for flags in FLAGS:\n",
+          "    for flags in FLAGS[3:]:\n"),),
+    ),
+    Idea(
+        "waits up to 50 µs for eight completions",
+        (("uring.py", "ENTER, self.fd, self.put - self.taken, wait, 1\n",
+          "ENTER, self.fd, self.put - self.taken, wait * 8, 9, "
+          "address(WAIT), 24\n"),
+         ("uring.py", "class Unavailable",
+          "WAIT = bytearray(struct.pack('=QIIQ', 0, 0, 50, 0))\n\n\n"
+          "class Unavailable"),
+         ("uring.py", OTHER_ERRORS, MIN_WAIT)),
+    ),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this experiment."""
+    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
+    common_options(parser, "gains")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure 07 without each idea; 1 if one failed."""
+    return conduct("gains", options, measure)
+
+
+def patched(idea: Idea, folder: Path) -> Server:
+    """07 without an idea, as a copy in a folder of its own.
+
+    Raises Refused if the words to be replaced are not there once.
+    """
+    original = by_name("07")
+    options = (*original.options, *idea.options)
+    if not idea.changes:
+        return dataclasses.replace(original, options=options)
+    copy = folder / "-".join(
+        "".join(c if c.isalnum() else " " for c in idea.name).split()
+    )
+    shutil.copytree(
+        original.path.parent, copy,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    for name, old, new in idea.changes:
+        text = (copy / name).read_text(encoding="utf-8")
+        if text.count(old) != 1:
+            raise Refused(
+                f"{idea.name!r}: {old.strip()!r} is {text.count(old)} times "
+                f"in 07_parallel/{name}, not once: the list of ideas has to "
+                "follow"
+            )
+        changed = text.replace(old, new)
+        (copy / name).write_text(changed, encoding="utf-8")
+    file = str((copy / "server.py").relative_to(ROOT))
+    return dataclasses.replace(original, file=file, options=options)
+
+
+@contextlib.contextmanager
+def copies() -> Iterator[dict[str, Server]]:
+    """The server without each idea, by the idea's name."""
+    folder = ROOT / COPIES
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield {idea.name: patched(idea, folder) for idea in IDEAS}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(session: Session) -> int:
+    """All ideas, in both suites."""
+    seconds = session.options.seconds
+    loads: dict[str, Load | wrk.Load] = {
+        KEEP: Load(CLIENTS, MANY, seconds, keep_alive=True),
+        NEW: Load(CLIENTS, MANY, seconds),
+    }
+    if shutil.which("wrk"):
+        session.results.tools["wrk"] = wrk.version() or "?"
+        loads[KEEP] = wrk.Load(CLIENTS, seconds)
+
+    def one(server: Server, load: Load | wrk.Load) -> Run:
+        with start(server, 0.0, ("--workers", "1")) as process:
+            process.warm_up(WARM_UP)
+            return session.load(process, load, name="07", busy=True)
+
+    with copies() as servers:
+        session.rounds(
+            [
+                (
+                    Point(
+                        "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
+                        variant=idea.name,
+                    ),
+                    partial(one, servers[idea.name], load),
+                )
+                for suite, load in loads.items()
+                for idea in IDEAS
+                if suite in idea.suites
+            ],
+            REPEATS,
+        )
+    for suite in loads:
+        points = session.results.suite(suite)
+        unit = points[0].median("cpu_ms") or 1.0
+        session.show(
+            {
+                "07": lambda p: p.variant,
+                "CPU us/request": spread("cpu_ms", "{:.2f}", 0.001),
+                "times": figure("cpu_ms", "{:.2f}", unit),
+                "req/s": figure("requests_per_second"),
+            },
+            points=points, title=suite,
+        )
+    return session.status()

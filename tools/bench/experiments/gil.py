@@ -1,0 +1,179 @@
+"""``./bench.sh labs gil``: 03_threading/lab_gil.py on every interpreter.
+
+Each interpreter of the machine runs the lab pinned to one CPU and on two,
+a round at a time and in turns. The lab does the measuring; here its
+figures become points.
+"""
+
+import argparse
+import json
+import os
+import time
+from functools import partial
+
+from tools.bench import interpreters, preflight
+from tools.bench.experiments.lab import LabError, said_by
+from tools.bench.experiments.session import (
+    Cell,
+    Session,
+    conduct,
+    median,
+    number_option,
+    some_of,
+)
+from tools.bench.interpreters import Interpreter
+from tools.bench.outcome import keep_raw
+from tools.data.results import Point, Run
+from tools.servers import ROOT
+
+HELP = (
+    "03_threading/lab_gil.py on every interpreter, on one CPU and on two "
+    "(about 2 minutes for each interpreter)"
+)
+SUITE = "labs-gil"
+FILE = "03_threading/lab_gil.py"
+REPEATS = 5
+SECONDS = 0.5  # that one measurement of the lab lasts
+CPUS = (1, 2)
+PATIENCE = 300.0  # seconds for one round, and some for each of --seconds
+ROUND_TIMES = 60  # more than a round takes, in units of --seconds
+PARTS = ("compute", "hand-over", "answer", "pool")
+
+# What the lab calls a figure -> what it is called in the results.
+UNITS = {
+    "efficiency": "efficiency_times",
+    "lock": "lock_per_second",
+    "lock_hog": "lock_hog_per_second",
+    "condition": "condition_per_second",
+    "condition_hog": "condition_hog_per_second",
+    "answer": "answer_ms",
+    "answer_hog_short": "answer_hog_short_ms",
+    "answer_hog_usual": "answer_hog_usual_ms",
+    "answer_hog_long": "answer_hog_long_ms",
+    "pool_1": "pool_1_per_second",
+    "pool_10": "pool_10_per_second",
+    "pool_1_hog": "pool_1_hog_per_second",
+    "pool_10_hog": "pool_10_hog_per_second",
+}
+# Columns of the table on the screen.
+COLUMNS = {
+    "two threads": "efficiency_times",
+    "Lock/s": "lock_per_second",
+    "Lock/s + hog": "lock_hog_per_second",
+    "Condition/s": "condition_per_second",
+    "Condition/s + hog": "condition_hog_per_second",
+    "answer ms": "answer_ms",
+    "answer ms + hog": "answer_hog_usual_ms",
+    "pool req/s": "pool_10_per_second",
+    "pool req/s + hog": "pool_10_hog_per_second",
+}
+
+
+def add_options(parser: argparse._ActionsContainer) -> None:
+    """Add the options of this lab; --pythons is that of all labs."""
+    parser.add_argument(
+        "--parts", metavar="LIST", type=some_of(PARTS, "part"),
+        default=PARTS, help=f"measure only these of {', '.join(PARTS)}",
+    )
+    number_option(
+        parser, "--gil-seconds", 0.05, 60, SECONDS,
+        "that a measurement lasts", float,
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the lab in rounds; 1 if it failed on an interpreter."""
+    return conduct(SUITE, options, measure)
+
+
+def measure(session: Session) -> int:
+    """Every interpreter, on one CPU and on two."""
+    pythons = interpreters.choose(session.options.pythons)
+    session.note_pythons(pythons)
+    cpus = [each for each in CPUS if each <= preflight.core_count()]
+    if len(cpus) < len(CPUS):
+        session.say("This machine has one CPU: nothing is run on two.")
+    session.rounds(
+        [
+            (
+                Point(
+                    python.label, SUITE, 0, 0.0,
+                    variant=f"{each} CPU{'s' * (each > 1)}",
+                ),
+                partial(one_round, session, python, each),
+            )
+            for python in pythons
+            for each in cpus
+        ],
+        REPEATS,
+        lambda one: f"{one.seconds:.1f} s",
+    )
+    session.show(
+        {"Python": name, "on": lambda p: p.variant}
+        | {title: short(figure) for title, figure in COLUMNS.items()},
+        "two threads: their work, times that of one; hog: a thread that "
+        "computes beside them",
+    )
+    return session.status()
+
+
+def one_round(session: Session, python: Interpreter, cpus: int) -> Run:
+    """One round of the lab under an interpreter."""
+    options = session.options
+    words = ["--rounds", "1", "--json"]
+    words += ["--seconds", f"{options.gil_seconds:g}"]
+    if hasattr(os, "sched_setaffinity"):
+        words += ["--cpus", str(cpus)]
+    if options.parts != PARTS:
+        for part in options.parts:
+            words += ["--only", part]
+    called = f"python{python.label}"
+    one = Run(" ".join([called, FILE, *words]))
+    begun = time.monotonic()
+    try:
+        text = said_by(
+            [python.program, str(ROOT / FILE), *words],
+            PATIENCE + ROUND_TIMES * options.gil_seconds,
+        )
+        keep_raw(session.folder, called, one.command, text)
+        one.extra = read(text)
+    except LabError as error:
+        one.error = str(error)
+    one.seconds = round(time.monotonic() - begun, 3)
+    return one
+
+
+def read(text: str) -> dict[str, float]:
+    """The figures in a round's JSON, and ``gil``: 1 with one, 0 without.
+
+    Raises LabError if it holds none.
+    """
+    try:
+        said = json.loads(text)
+        found = {
+            UNITS[name]: round(float(values[0]), 6)
+            for name, values in said["figures"].items()
+        }
+        gil = float(bool(said["gil"]))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise LabError("the lab did not print its figures") from error
+    if not found:
+        raise LabError("the lab measured nothing")
+    return {**found, "gil": gil}
+
+
+def name(point: Point) -> str:
+    """A cell: the interpreter, and whether it has a GIL."""
+    return point.server + " no GIL" * (median(point, "gil") == 0)
+
+
+def short(figure: str) -> Cell:
+    """A cell with few digits."""
+
+    def cell(point: Point) -> str:
+        value = median(point, figure)
+        if value is None:  # this part was not measured
+            return ""
+        return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+    return cell

@@ -1,0 +1,229 @@
+"""Holds many connections open at once, a request under way in each.
+
+The client of ``./bench.sh hold``, which starts several: each holds no
+more connections than a process may have open files. It says what it has
+done in a line of JSON (a `Tally`) when all connections are open, and in
+another when all answers are there.
+
+Every connection has a port of its own on our side. One address has some
+28,000 of them, but all of 127.0.0.0/8 is this machine on Linux.
+"""
+
+import argparse
+import ipaddress
+import json
+import math
+import re
+import selectors
+import socket
+import time
+from dataclasses import asdict, dataclass, field
+
+from tools.bench.experiments.machine import ROOM, raise_open_files
+
+PER_ADDRESS = 4096  # connections from one address: ports are found quickly
+BODY_BYTES = 249  # of the page that every server sends
+CONNECT_SECONDS = 30.0  # for one connection
+OPEN_SECONDS = 120.0  # for all
+QUEUE = 1024  # connections that may wait for accept: a quarter of it
+LOOK_EVERY = 64  # connections between two looks at the queue
+PAUSE_SECONDS = 0.002  # for the server to accept some
+REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+GOOD = re.compile(rb"HTTP/1\.[01] 200 ")
+LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
+
+
+@dataclass
+class Tally:
+    """What became of the connections. Moments: time.monotonic().
+
+    opened: with the request sent; answered: completely, and right;
+    wrong: completely, but not what it should be; failed: without a
+    complete answer; unanswered: those of them that were still open when
+    our time was over; in_time: opening ended in the time it had; error:
+    why, of one of those.
+    """
+
+    opened: int = 0
+    answered: int = 0
+    wrong: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    in_time: bool = True
+    first_open: float = 0.0
+    last_open: float = 0.0
+    first_answer: float = 0.0
+    last_answer: float = 0.0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Held:
+    """One connection and what came on it."""
+
+    socket: socket.socket
+    received: bytes = b""
+
+
+@dataclass
+class Holder:
+    """Opens connections, then reads their answers."""
+
+    port: int
+    connections: int
+    address: str = "127.0.0.1"  # the first of ours
+    tally: Tally = field(default_factory=Tally)
+    body: bytes = b""  # the first that came; all others must equal it
+    selector: selectors.BaseSelector = field(
+        default_factory=selectors.DefaultSelector
+    )
+
+    def open(self, seconds: float = math.inf) -> None:
+        """Open all, a request on each, within so many seconds.
+
+        Stops at the first that fails.
+        """
+        tally = self.tally
+        tally.first_open = time.monotonic()
+        deadline = tally.first_open + seconds
+        first = ipaddress.ip_address(self.address)
+        for number in range(self.connections):
+            if number % LOOK_EVERY == 0 and not self._room(deadline):
+                tally.in_time = False
+                tally.error = (
+                    f"a connection failed: {tally.opened:,} were opened in "
+                    f"{seconds:.0f} s, no more"
+                )
+                break
+            ours = first + number // PER_ADDRESS
+            try:
+                held = Held(connect(self.port, str(ours)))
+            except OSError as error:
+                tally.error = f"a connection failed: {error}"
+                break
+            self.selector.register(held.socket, selectors.EVENT_READ, held)
+            tally.opened += 1
+        tally.last_open = time.monotonic()
+
+    def _room(self, deadline: float) -> bool:
+        """Wait for room in the queue for accept; False: it is too late."""
+        while time.monotonic() < deadline:
+            if waiting(self.port) <= QUEUE:
+                return True
+            time.sleep(PAUSE_SECONDS)
+        return False
+
+    def read(self, seconds: float) -> None:
+        """Read the answers for so long at most."""
+        tally = self.tally
+        left = tally.opened
+        deadline = time.monotonic() + seconds
+        while left and (remaining := deadline - time.monotonic()) > 0:
+            for key, _ in self.selector.select(remaining):
+                left -= self._receive(key.data)
+        tally.unanswered = left
+        tally.failed += left + self.connections - tally.opened
+        if left:
+            tally.error = f"{left} had no answer after {seconds:.0f} s"
+
+    def _receive(self, held: Held) -> bool:
+        """Receive once; True if this connection is done."""
+        tally, why = self.tally, "the server closed it"
+        try:
+            data = held.socket.recv(4096)
+        except OSError as error:
+            data, why = b"", str(error)
+        held.received += data
+        verdict = judge(held.received)
+        if data and verdict is None:
+            return False
+        if verdict is None:
+            tally.failed += 1
+            tally.error = f"a connection ended without its answer: {why}"
+        else:
+            self.body = self.body or verdict
+            tally.last_answer = time.monotonic()
+            tally.first_answer = tally.first_answer or tally.last_answer
+            if verdict == self.body and len(verdict) == BODY_BYTES:
+                tally.answered += 1
+            else:
+                tally.wrong += 1
+                tally.error = f"a wrong answer: {held.received[:200]!r}"
+        self.selector.unregister(held.socket)
+        held.socket.close()
+        return True
+
+
+def connect(port: int, ours: str) -> socket.socket:
+    """A connection from our address with a request sent on it."""
+    new = socket.socket()
+    try:
+        new.bind((ours, 0))
+        new.settimeout(CONNECT_SECONDS)
+        new.connect(("127.0.0.1", port))
+        new.sendall(REQUEST)
+        new.setblocking(False)
+    except BaseException:
+        new.close()
+        raise
+    return new
+
+
+def judge(received: bytes) -> bytes | None:
+    """The body of a complete answer, None if it is not complete yet.
+
+    It is empty for an answer that is not 200, or has no length.
+    """
+    end = received.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    length = LENGTH.search(received, 0, end + 2)
+    if length is None or not GOOD.match(received):
+        return b""
+    body = received[end + 4 :]
+    return body if len(body) >= int(length[1]) else None
+
+
+def waiting(port: int) -> int:
+    """Connections that wait for accept in the fullest queue of a port.
+
+    When a queue is full, Linux lets clients wait for seconds. The first
+    lines of /proc/net/tcp are the listening sockets. 0: not known.
+    """
+    try:
+        with open("/proc/net/tcp", "rb", buffering=0) as table:
+            lines = table.read(4096).decode("ascii").splitlines()
+    except OSError:
+        return 0
+    longest = 0
+    for line in lines[1:-1]:  # the last may be cut
+        words = line.split()
+        if words[3] != "0A":  # not listening
+            break
+        if int(words[1].rpartition(":")[2], 16) == port:
+            longest = max(longest, int(words[4].rpartition(":")[2], 16))
+    return longest
+
+
+def main() -> None:
+    """Hold connections as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tools.bench.experiments.holder"
+    )
+    add = parser.add_argument
+    add("port", type=int, help="of the server on 127.0.0.1")
+    add("connections", type=int, help="how many to hold")
+    add("address", help="the first of ours")
+    add("open_seconds", type=float, help="to open all of them")
+    add("seconds", type=float, help="to wait for answers then")
+    options = parser.parse_args()
+    raise_open_files(options.connections + ROOM)
+    holder = Holder(options.port, options.connections, options.address)
+    holder.open(options.open_seconds)
+    print(json.dumps(asdict(holder.tally)), flush=True)
+    holder.read(options.seconds)
+    print(json.dumps(asdict(holder.tally)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

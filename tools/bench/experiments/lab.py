@@ -1,0 +1,52 @@
+"""Runs one of the labs of the pages, and ends it whatever happens."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+
+from tools.common.launch import scrub
+from tools.servers import ROOT
+
+END_SECONDS = 20  # for a lab to end that has been told to
+
+
+class LabError(Exception):
+    """A lab that gave no figures; the text says why."""
+
+
+def said_by(
+    words: Sequence[str], seconds: float, **environment: str
+) -> str:
+    """What a command prints, run from the root of the repository.
+
+    However this ends, the lab and all it has started end too. Raises
+    LabError with what it said last, unless it printed JSON.
+    """
+    try:
+        child = subprocess.Popen(
+            words, cwd=ROOT, env={**os.environ, **environment}, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, errors="replace", start_new_session=True,
+        )
+    except OSError as error:
+        raise LabError(f"{words[0]}: {error.strerror}") from error
+    try:
+        out, err = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise LabError(f"it took more than {seconds:.0f} s") from error
+    finally:
+        if child.poll() is None:
+            child.terminate()  # it ends its own processes first
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(END_SECONDS)
+        with contextlib.suppress(OSError):  # there may be none left
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    if child.returncode and not out.startswith("{"):
+        lines = err.strip().splitlines() or [
+            f"the lab ended with status {child.returncode}"
+        ]
+        raise LabError(scrub(lines[-1].removeprefix("lab_frames.py: ")))
+    return out

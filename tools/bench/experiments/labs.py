@@ -1,0 +1,68 @@
+"""``./bench.sh labs``: the labs of the pages, each with its own results.
+
+A lab is an experiment in all but its name: chain, frames and gil. Its
+figures go to a folder of its own, and with ``--reference`` to
+docs/data/labs-NAME.
+"""
+
+import argparse
+import copy
+import sys
+
+from tools.bench.experiments import chain, frames, gil
+from tools.bench.experiments.session import common_options
+from tools.bench.outcome import as_typed
+
+LABS = {"chain": chain, "frames": frames, "gil": gil}
+HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
+
+
+def lab(word: str) -> str:
+    """A check for argparse: the name of a lab."""
+    if word not in LABS:
+        raise argparse.ArgumentTypeError(
+            f"there is no lab {word!r}; there are {', '.join(LABS)}"
+        )
+    return word
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The names of the labs, and the options of each."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = "\n".join(
+        [HELP, "", *(f"  {name}: {lab.HELP}" for name, lab in LABS.items())]
+    )
+    parser.add_argument(
+        "labs", nargs="*", type=lab, metavar="LAB",
+        help=f"{', '.join(LABS)} (default: all)",
+    )
+    parser.add_argument(
+        "--pythons", metavar="LIST",
+        help="commands of the interpreters, as in python2.7,python3.13t "
+        "(default: all that are on the PATH or in pyenv)",
+    )
+    for name, module in LABS.items():
+        module.add_options(
+            parser.add_argument_group(f"options of the lab {name}")
+        )
+    common_options(parser, "labs-NAME")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the labs one after the other; the worst of their statuses."""
+    chosen = [name for name in LABS if name in (options.labs or LABS)]
+    typed = as_typed(sys.argv[1:]).split()
+    worst = 0
+    for name in chosen:
+        own = copy.copy(options)
+        others = [word for word in typed if word not in LABS]
+        own.command = " ".join([*others[:2], name, *others[2:]])
+        if len(chosen) > 1:
+            print(f"\nLab {name}")
+            if options.output:
+                own.output = options.output / f"labs-{name}"
+        status: int = LABS[name].run(own)
+        if status == 130:
+            return status
+        worst = max(worst, status)
+    return worst

@@ -1,0 +1,420 @@
+"""``./bench.sh record``: what clients see, and what the server does.
+
+A few clients begin at the same moment, with one request each, against a
+server as it is. They write down their moments; strace, attached before
+they come, writes down each system call of each thread. Both use the
+system's clock, and `timeline` puts them together.
+"""
+
+import argparse
+import contextlib
+import math
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tools.bench import calls, preflight
+from tools.bench.experiments.session import (
+    Session,
+    common_options,
+    servers_option,
+)
+from tools.bench.recording import burst, perfetto, timeline
+from tools.bench.server import Process, ServerError, start
+from tools.bench.strace import DETACH_SECONDS, StraceError, wait_attached
+from tools.bench.table import typed
+from tools.data import recording
+from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
+from tools.data.results import Results
+from tools.servers import NO, POOL, ROOT, Server
+
+HELP = "20 clients at once: what each thread of a server does (a minute)"
+ON_EVERY_PAGE = True  # the site shows it beside the steps: build it after
+DELAY = 0.1  # seconds each request waits
+ATTEMPTS = 5  # to make a recording without a fault
+WARM_UP = 3  # requests before strace takes hold
+SETTLE_SECONDS = 0.05  # for the server to close what it has open
+LOOK_SECONDS = 0.01  # between two looks at who has a connection
+CONNECTIONS = Path("/proc/net/tcp")  # of the whole machine, a line each
+LOCAL, REMOTE, INODE = 1, 2, 9  # its columns
+# The same numbers on every machine, so that pages can speak of them.
+WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
+# What is shorter than so many µs is no span of its own; the next value
+# is taken if the file would become too large.
+DETAIL = (100, 200, 500, 1000, 2000, 5000)
+# Times, threads, numbers; of structures only these are read.
+STRACE = (
+    "strace", "-f", "-ttt", "-T", "-s", "1",
+    "-e", "verbose=?accept,?accept4,?poll,?ppoll",
+)  # fmt: skip
+
+SLOWER = (
+    "Seen with strace, which makes every system call slower, most of all "
+    "the start of a thread: compare shapes, not milliseconds."
+)
+RINGS = (
+    "Over io_uring, to accept, to receive and to send are no system calls: "
+    "these moments are those at which io_uring_enter began or returned."
+)
+CHANCE = (  # faults that may not come again
+    burst.BurstError,
+    timeline.TimelineError,
+    StraceError,
+    psutil.Error,
+    subprocess.SubprocessError,
+)
+FORBIDDEN = "Operation not permitted"  # what strace says
+
+
+# What a server promises ---------------------------------------------------
+
+
+def waiting(server: Server) -> int:
+    """For how many of the clients it can wait at once."""
+    overlap = server.lessons["overlap"]
+    return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
+
+
+def promised(server: Server) -> int:
+    """How many of the clients it has in service at once."""
+    # Where others wait for the pool unread, only its own are in service.
+    pool = server.lessons["silent"] == POOL
+    return waiting(server) if pool or waiting(server) == 1 else CLIENTS
+
+
+def longest(server: Server) -> int:
+    """µs that all clients may take together on a machine with time."""
+    delays = math.ceil(CLIENTS / waiting(server))
+    return round((1 + 1.2 * delays) * DELAY * 1_000_000)
+
+
+def unlike(server: Server, found: Recording) -> str:
+    """What it shows of the server that this does not promise; or ""."""
+    wanted, most = promised(server), longest(server)
+    if found.peak != wanted:
+        return f"{found.peak} requests at once instead of {wanted}"
+    if found.length > most:
+        took = f"{found.length / 1000:.0f} ms"
+        return f"it took {took}, more than {most / 1000:.0f}"
+    return ""
+
+
+# One recording ------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def traced(pids: list[int], file: Path) -> Iterator[None]:
+    """Write all system calls of these processes to a file.
+
+    Raises StraceError if strace cannot take hold of them.
+    """
+    words = [*STRACE, "-o", str(file)]
+    for pid in pids:
+        words += ["-p", str(pid)]
+    errors = file.with_name("errors")
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+            start_new_session=True,  # Ctrl-C is ours: we end it
+        )
+    try:
+        wait_attached(process, pids, errors)
+        yield
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(DETACH_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
+    """Send the clients; their moments, and who served which port.
+
+    The second is for a server of several processes only: a ring does not
+    tell. Raises BurstError.
+    """
+    words = ["127.0.0.1", str(process.port), str(CLIENTS)]
+    workers = process.processes()
+    owners: dict[int, int] = {}
+    with subprocess.Popen(
+        [sys.executable, "-m", burst.__name__, *words],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as clients:
+        try:
+            assert clients.stdout is not None
+            clients.stdout.readline()  # SENT, or the end
+            while (
+                len(workers) > 1 and len(owners) < CLIENTS
+                and clients.poll() is None
+            ):
+                with contextlib.suppress(OSError):  # a worker has ended
+                    owners.update(_owners(process, workers))
+                time.sleep(LOOK_SECONDS)
+            text, errors = clients.communicate(timeout=burst.SECONDS + 10)
+        finally:
+            clients.kill()
+    if clients.returncode:
+        said = errors.strip().splitlines()[-1:] or ["the clients died"]
+        raise burst.BurstError(said[0])
+    return burst.read(text), owners
+
+
+def _owners(
+    process: Process, workers: list[psutil.Process]
+) -> dict[int, int]:
+    """A client's port -> the worker that has its connection now.
+
+    A measurement leaves the kernel's table full of closed connections,
+    and ours last a tenth of a second: so the table is read once, and only
+    lines that speak of our port are taken apart.
+    """
+    here = f":{process.port:04X}"
+    with CONNECTIONS.open() as table:
+        lines = [line.split() for line in table if here in line]
+    ports = {
+        f"socket:[{line[INODE]}]": int(line[REMOTE].partition(":")[2], 16)
+        for line in lines
+        if line[LOCAL].endswith(here)
+    }
+    owners = {}
+    for worker in workers:
+        for entry in Path(f"/proc/{worker.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                port = ports.get(str(entry.readlink()))
+                if port:  # the listening socket's is 0
+                    owners[port] = worker.pid
+    return owners
+
+
+def attempt(server: Server, results: Results) -> Recording:
+    """Record it once. Raises one of CHANCE, or ServerError."""
+    options: tuple[str, ...] = ()
+    if server.name in WORKERS:
+        options = ("--workers", str(WORKERS[server.name]))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start(server, DELAY, options) as process,
+    ):
+        process.warm_up(WARM_UP)
+        file = Path(folder, "calls")
+        with traced([each.pid for each in process.processes()], file):
+            threads = {  # of each process, the oldest first
+                thread: each.pid
+                for each in process.processes()
+                for thread in sorted(found.id for found in each.threads())
+            }
+            moments, owners = replay(process)
+            time.sleep(SETTLE_SECONDS)
+        made = calls.parse(file.read_text(errors="replace"))
+    words = ["--delay", f"{DELAY:g}", *server.options, *options]
+    return assemble(
+        Recording(
+            server=server.name,
+            command=" ".join(["python3", server.file, *words]),
+            started=results.started,
+            commit=results.commit,
+            machine=results.machine,
+            tools={"strace": results.tools.get("strace", "?")},
+            delay=DELAY, clients=[], lanes=[], calls=[], calls_by_name={},
+        ),
+        timeline.build(
+            made, moments, timeline.Server(threads, DELAY, owners)
+        ),
+    )
+
+
+def assemble(made: Recording, seen: timeline.Timeline) -> Recording:
+    """Fill in what was seen, in as much detail as the file has room for.
+
+    Raises TimelineError.
+    """
+    made.clients, made.calls = seen.clients, seen.calls
+    made.calls_by_name = seen.calls_by_name
+    rings = "io_uring_enter" in seen.calls_by_name
+    made.note = f"{SLOWER} {RINGS}" if rings else SLOWER
+    for tiny in DETAIL:
+        made.lanes = [
+            Lane(each.name, each.worker, timeline.simplify(each.spans, tiny))
+            for each in seen.lanes
+        ]
+        if len(recording.to_json(made).encode()) <= MOST_BYTES:
+            return made
+    raise timeline.TimelineError("there was too much for one file")
+
+
+def record(
+    server: Server, results: Results
+) -> tuple[Recording | None, str]:
+    """Record it until all is well; what came out and what is wrong.
+
+    None: there was a fault each time; the text is that of the last. A
+    recording with a text: it is complete, but not what was promised.
+    Raises StraceError if strace may not watch anything here.
+    """
+    best: Recording | None = None
+    fault = lacking = ""
+    for _ in range(ATTEMPTS):
+        try:
+            found = attempt(server, results)
+        except ServerError as error:
+            return None, str(error)
+        except CHANCE as error:
+            fault = str(error)
+            if FORBIDDEN in fault:
+                raise
+            continue
+        why = unlike(server, found)
+        if not why:
+            return found, ""
+        if best is None or found.length < best.length:
+            best, lacking = found, f"{why}: this machine is too busy"
+    if best:
+        return best, lacking
+    return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
+
+
+def median(found: list[Recording]) -> Recording:
+    """The one in the middle by its length."""
+    found = sorted(found, key=lambda each: each.length)
+    middle = found[(len(found) - 1) // 2]
+    middle.repeats = len(found)
+    return middle
+
+
+# The command --------------------------------------------------------------
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this experiment."""
+    servers_option(parser)
+    common_options(parser, "recordings")
+    parser.add_argument(
+        "--no-site", action="store_true", help="do not build the site"
+    )
+
+
+def impossible() -> str | None:
+    """Why nothing can be recorded here and what to do, or None."""
+    if sys.platform != "linux":
+        return (
+            "Recording needs strace, which is for Linux: the site shows the "
+            "recordings in docs/data/recordings."
+        )
+    missing = preflight.no_strace()
+    if missing and "not installed" in missing:
+        return (
+            "Recording needs strace, which is not installed: install the "
+            "package strace, as in sudo apt-get install strace."
+        )
+    return f"Recording is not possible: {missing}." if missing else None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record the servers, save each at once, print; the exit status."""
+    session = Session("record", options)
+    console = session.console
+    why = impossible()
+    if why:
+        console.print(why)
+        return 1
+    own = options.output or recording.OWN
+    place = recording.REFERENCE if options.reference else own
+    if options.output and any(
+        (place / f"{server.name}.json").exists() for server in options.only
+    ):
+        console.print("--output names a folder that holds recordings.")
+        return 2
+    saved: list[Recording] = []
+    wrong: dict[str, str] = {}
+    stopped = 0
+    try:
+        for found, server, fault in _all(options, session):
+            if fault:
+                wrong[server.name] = fault
+            if found:
+                saved.append(found)
+                perfetto.save(found, place)
+                found.save(place)
+    except KeyboardInterrupt:
+        stopped = 130
+    except StraceError as error:
+        console.print(
+            f"{str(error).capitalize()}: strace may not watch other "
+            "processes here; in a container, start that with "
+            "--cap-add=SYS_PTRACE."
+        )
+        stopped = 1
+    if saved:
+        show(saved, console)
+        console.print(f"The recordings: {escape(typed(place))}")
+    for name, fault in wrong.items():
+        console.print(f"{name}: {escape(fault)}.")
+    if stopped == 130:
+        console.print("Interrupted: what the table shows is kept." if saved
+                      else "Interrupted before anything was recorded.")
+    return stopped or int(len(saved) < len(options.only))
+
+
+def _all(
+    options: argparse.Namespace, session: Session
+) -> Iterator[tuple[Recording | None, Server, str]]:
+    """The median recording of each server, and what is wrong with one."""
+    repeats = session.repeats(1)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        console=session.console, transient=True,
+    ) as progress:
+        task = progress.add_task("", total=len(options.only) * repeats)
+        for place, server in enumerate(options.only, 1):
+            found, wrong = [], ""
+            for _ in range(repeats):
+                progress.update(task, description=server.name)
+                one, fault = record(server, session.results)
+                progress.advance(task)
+                wrong = fault or wrong
+                if one is None:  # it would not be better next time
+                    break
+                if not (fault and options.reference):
+                    found.append(one)
+            progress.update(task, completed=place * repeats)
+            yield median(found) if found else None, server, wrong
+
+
+def show(found: list[Recording], console: Console) -> None:
+    """Print what was recorded."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("server", "first answer", "last answer", "at once",
+                   "threads", "waiting", "system calls"):
+        left = column == "server"
+        table.add_column(column, justify="left" if left else "right")
+    for each in found:
+        first = min(client.first_byte for client in each.clients)
+        table.add_row(
+            each.server,
+            f"{first / 1000:.0f} ms",
+            f"{each.length / 1000:.0f} ms",
+            str(each.peak),
+            str(len(each.lanes)),
+            str(each.busy),
+            f"{sum(each.calls_by_name.values()):,}",
+        )
+    console.print(table)
+    console.print(
+        "[dim]at once: requests in service; waiting: threads that waited "
+        "for a request at once"
+    )

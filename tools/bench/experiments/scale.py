@@ -1,0 +1,182 @@
+"""``./bench.sh scale``: does a second worker do a second core's work?
+
+A request costs about a millisecond of computing and does not wait. So a
+core answers a little less than a thousand a second, whoever serves, and
+more than that needs another core: 07 with 1 worker, 2 workers and so on,
+and 03, whose threads share one GIL, kept on one core and on all of them.
+
+Each request has a connection of its own. The kernel deals connections
+out to the workers by a hash, without looking at who is busy, and what it
+has dealt stays: few connections that are kept open may go 6 to 2, and
+the figure then says how the hash fell. New ones are dealt again and
+again. Even so a worker can run out of work while the other has a queue;
+with many clients for each worker that is rare.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import psutil
+
+from tools.bench import preflight
+from tools.bench.ab import MANY, Load
+from tools.bench.experiments.session import (
+    Session,
+    common_options,
+    conduct,
+    figure,
+    number_option,
+    spread,
+    title_of,
+)
+from tools.bench.server import start
+from tools.data.results import Point, Run
+from tools.servers import Server, by_name
+
+HELP = "1 ms of computing a request: 07 on 1, 2 ... cores, and 03 (3 minutes)"
+SUITE = "scale"
+CLIENTS = 64
+SECONDS = 5  # a load
+REPEATS = 5
+WARM_UP = 50  # requests
+COMPUTE_SECONDS = 0.001  # a request
+STEPS = 20_000  # loop steps of one go of the calibration
+GOES = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A server in one arrangement.
+
+    baseline: the variant its speed-up is counted from; one_core: keep
+    all of the server on one core.
+    """
+
+    server: Server
+    variant: str
+    options: tuple[str, ...]
+    baseline: str
+    one_core: bool = False
+
+
+def calibrate(
+    goes: int = GOES, clock: Callable[[], float] = time.perf_counter
+) -> int:
+    """Loop steps that take this Python COMPUTE_SECONDS.
+
+    From the best of many goes: others can only make it slower.
+    """
+
+    def compute(steps: int) -> None:  # as in every server
+        for _ in range(steps):
+            pass
+
+    best = float("inf")
+    for _ in range(goes):
+        begun = clock()
+        compute(STEPS)
+        best = min(best, clock() - begun)
+    return max(round(COMPUTE_SECONDS * STEPS / best), 1)
+
+
+def cases(cores: int) -> list[Case]:
+    """What is compared on so many cores."""
+    seven, three = by_name("07"), by_name("03")
+    found = [
+        Case(
+            seven, _count(number, "worker"), ("--workers", str(number)),
+            "1 worker",
+        )
+        for number in range(1, cores + 1)
+    ]
+    if hasattr(psutil.Process, "cpu_affinity"):  # not on macOS
+        found.append(Case(three, "1 core", (), "1 core", one_core=True))
+    if cores > 1:
+        found.append(Case(three, _count(cores, "core"), (), "1 core"))
+    return found
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number > 1)}"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this experiment."""
+    number_option(parser, "--clients", 1, 1000, CLIENTS, "how many at once")
+    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
+    number_option(
+        parser, "--compute", 1, 10**9, None,
+        "loop steps a request (default: as many as take 1 ms here)",
+    )
+    common_options(parser, SUITE)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure all cases; 1 if one failed."""
+    return conduct(SUITE, options, measure)
+
+
+def measure(session: Session) -> int:
+    """Every case, and how many times faster than its baseline it is."""
+    options = session.options
+    cores = preflight.core_count()
+    steps = options.compute or calibrate()
+    session.say(f"--compute {steps} takes about a millisecond here.")
+    if cores == 1:
+        session.say("There is one core: there is nothing to compare.")
+    load = Load(options.clients, MANY, options.seconds)
+
+    def one(case: Case, point: Point) -> Run:
+        words = (*case.options, "--compute", str(steps))
+        with start(case.server, 0.0, words) as process:
+            if case.one_core:  # its threads will inherit that
+                server = psutil.Process(process.pid)
+                server.cpu_affinity(server.cpu_affinity()[-1:])
+            process.warm_up(WARM_UP)
+            done = session.load(
+                process, load, name=case.server.name, busy=True
+            )
+        speed_up(done, session.points, case, len(point.runs))
+        return done
+
+    work = []
+    for case in cases(cores):
+        point = Point(
+            case.server.name, SUITE, load.clients, 0.0, steps,
+            variant=case.variant,
+        )
+        work.append((point, partial(one, case, point)))
+    session.rounds(work, REPEATS)
+    session.show(
+        {
+            "server": title_of,
+            "requests/s": spread("requests_per_second"),
+            "times one": spread("speed_up_times", "{:.2f}"),
+            "server cores": figure("cores", "{:.2f}"),
+            "load cores": figure("load_cores", "{:.2f}"),
+            "others": figure("other_cores", "{:.2f}"),
+        }
+    )
+    return session.status()
+
+
+def speed_up(one: Run, points: list[Point], case: Case, turn: int) -> None:
+    """Note how many times faster it is than the baseline.
+
+    Than its run of the same turn (from 0): both had the same
+    disturbances.
+    """
+    if case.variant == case.baseline or one.requests_per_second is None:
+        return
+    wanted = case.server.name, case.baseline
+    for point in points:
+        if (point.server, point.variant) == wanted and (
+            len(point.runs) > turn
+        ):
+            rate = point.runs[turn].requests_per_second
+            if rate:
+                times = one.requests_per_second / rate
+                one.extra["speed_up_times"] = round(times, 4)

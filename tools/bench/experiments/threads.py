@@ -1,0 +1,253 @@
+"""Threads against processes, on interpreters with and without a GIL.
+
+Every request computes a fixed number of loop steps, the same on every
+interpreter, and waits for nothing: only cores can make that faster. Each
+server runs as it is on each interpreter, 07 with one and with two
+workers of both kinds, 03 on one core and on all.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass
+from functools import partial
+
+import psutil
+
+from tools.bench import interpreters
+from tools.bench.ab import MANY, Load
+from tools.bench.experiments.session import (
+    MEGABYTE,
+    Session,
+    common_options,
+    conduct,
+    figure,
+    number_option,
+    spread,
+)
+from tools.bench.interpreters import Interpreter, InterpreterError
+from tools.bench.server import start
+from tools.data.results import Point, Run
+from tools.servers import Server, by_name
+
+HELP = (
+    "threads against processes, with and without a GIL (about 3 minutes "
+    "for each interpreter)"
+)
+SUITE = "threads"
+REPEATS = 5
+STEPS = 20_000  # loop steps a request computes
+STEPS_SECONDS = 0.001  # with --calibrate: a request computes so long
+SECONDS = 3  # one run
+CLIENTS = 10
+WARM_UP = 20  # requests
+NAMES = ("python3.13t", "python3.14t", "python3.14", "python3.13")
+
+# Loads a server with all it imports, but does not start it. A build
+# without a GIL can run with one all the same, because of PYTHON_GIL or an
+# extension.
+HAS_GIL = """
+import os, runpy, sys
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+runpy.run_path(sys.argv[1], run_name="loaded")
+print(int(getattr(sys, "_is_gil_enabled", lambda: True)()))
+"""
+# Loop steps a second, the best of several goes.
+SPEED = """
+import time
+def compute(steps):
+    for _ in range(steps):
+        pass
+best = 9e9
+for _ in range(20):
+    begun = time.perf_counter()
+    compute(200_000)
+    best = min(best, time.perf_counter() - begun)
+print(200_000 / best)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A server on an interpreter in one arrangement.
+
+    how: the arrangement in words; options: of its command line;
+    one_core: the whole server is kept on one core.
+    """
+
+    interpreter: Interpreter
+    server: Server
+    how: str
+    options: tuple[str, ...] = ()
+    one_core: bool = False
+
+    @property
+    def variant(self) -> str:
+        """What sets its point apart from the others of the server."""
+        return f"{self.interpreter.label}, {self.how}"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this experiment."""
+    parser.add_argument(
+        "--pythons", metavar="PATH[,PATH...]",
+        help="the interpreters (default: the one that runs this, and "
+        f"{', '.join(NAMES)} if they are on the PATH)",
+    )
+    load = parser.add_mutually_exclusive_group()
+    number_option(
+        load, "--steps", 1, 10**9, STEPS,
+        "loop steps each request computes, the same on every interpreter",
+    )
+    load.add_argument(
+        "--calibrate", action="store_true",
+        help="instead, on each interpreter as many steps as take "
+        f"{1000 * STEPS_SECONDS:g} ms there",
+    )
+    number_option(parser, "--seconds", 1, 600, SECONDS, "one run takes")
+    number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
+    common_options(parser, SUITE)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure all cases on all interpreters; 1 if one failed."""
+    return conduct(SUITE, options, measure)
+
+
+def measure(session: Session) -> int:
+    """Every case on every interpreter."""
+    options = session.options
+    on_path = [path for name in NAMES if (path := shutil.which(name))]
+    pythons = interpreters.choose(options.pythons, on_path)
+    session.results.command = command(options, pythons)
+    session.note_pythons(pythons)
+    load = Load(options.clients, MANY, options.seconds)
+    work = []
+    for python in pythons:
+        steps = calibrate(python) if options.calibrate else options.steps
+        for case in cases_of(python):
+            point = Point(
+                case.server.name, SUITE, load.clients, 0.0, compute=steps,
+                variant=case.variant,
+            )
+            one = partial(measure_one, session, case, steps, load)
+            work.append((point, partial(with_gil, has_gil(case), one)))
+    session.rounds(work, REPEATS)
+    session.show(
+        {
+            "server": lambda p: p.server,
+            "interpreter, how": lambda p: p.variant,
+            "GIL": gil,
+            "requests/s": spread("requests_per_second"),
+            "gain": lambda p: gain(p, session.points),
+            "CPU ms": figure("cpu_ms", "{:.3f}"),
+            "cores": figure("cores", "{:.2f}"),
+            "MB": figure("peak_memory", "{:.1f}", MEGABYTE),
+        },
+        "gain: requests/s against the same server on one core or with one "
+        "worker of the same kind; CPU ms: for each request",
+    )
+    return session.status()
+
+
+def calibrate(python: Interpreter) -> int:
+    """Loop steps that take STEPS_SECONDS. Raises InterpreterError."""
+    speed = float(interpreters.ask(python.program, SPEED))
+    return max(int(speed * STEPS_SECONDS), 1)
+
+
+def has_gil(case: Case) -> float | None:
+    """1.0 if the server's process has a GIL, 0.0 if not, None: unknown.
+
+    A second process is asked that has loaded the same files, because
+    the servers themselves offer no way to ask.
+    """
+    program, file = case.interpreter.program, str(case.server.path)
+    with contextlib.suppress(InterpreterError, ValueError):
+        return float(interpreters.ask(program, HAS_GIL, file))
+    return None
+
+
+def command(
+    options: argparse.Namespace, pythons: list[Interpreter]
+) -> str:
+    """The command with the interpreters by name, not by local path."""
+    words = ["./bench.sh", SUITE, "--pythons"]
+    words.append(",".join(f"python{python.label}" for python in pythons))
+    if options.calibrate:
+        words.append("--calibrate")
+    else:
+        words += ["--steps", str(options.steps)]
+    for name in ("seconds", "clients"):
+        words += [f"--{name}", str(getattr(options, name))]
+    return " ".join([*words, "--repeats", str(options.repeats or REPEATS)])
+
+
+def cases_of(python: Interpreter) -> list[Case]:
+    """What is measured on one interpreter."""
+    three, six, seven = by_name("03"), by_name("06"), by_name("07")
+    cases = [
+        Case(python, three, "a thread each"), Case(python, six, "one loop"),
+    ]
+    if hasattr(os, "sched_setaffinity"):
+        alone = Case(python, three, "a thread each, one core", one_core=True)
+        cases.insert(0, alone)
+    for kind, several in (("thread", "threads"), ("process", "processes")):
+        for number in (1, 2):
+            words = ("--workers", str(number), "--worker-kind", kind)
+            how = f"{number} {kind if number == 1 else several}"
+            cases.append(Case(python, seven, how, words))
+    return cases
+
+
+def measure_one(
+    session: Session, case: Case, steps: int, load: Load
+) -> Run:
+    """One run against a fresh server. Raises ServerError."""
+    name = f"python{case.interpreter.label}"
+    raw = f"{case.server.name}-{case.variant}"
+    words = ("--compute", str(steps), *case.options)
+    with start(
+        case.server, 0.0, words, case.interpreter.program
+    ) as process:
+        # Threads that start later stay on the core of the first.
+        if case.one_core:
+            one = psutil.Process(process.pid)
+            one.cpu_affinity((one.cpu_affinity() or [0])[:1])
+        process.warm_up(WARM_UP)
+        return session.load(
+            process, load, name=raw.replace(", ", "-").replace(" ", "-"),
+            command=process.command.replace("python3", name, 1),
+        )
+
+
+def with_gil(gil: float | None, measure: partial[Run]) -> Run:
+    """A run, and whether there was a GIL in it."""
+    one = measure()
+    if gil is not None:
+        one.extra["gil"] = gil
+    return one
+
+
+def gil(point: Point) -> str:
+    """A cell: had it a GIL?"""
+    return {"1": "yes", "0": "no"}.get(figure("gil")(point), "")
+
+
+def gain(point: Point, points: list[Point]) -> str:
+    """A cell: throughput against the same with one core or one worker."""
+    label, _, how = point.variant.partition(", ")
+    alone = {
+        "a thread each": "a thread each, one core",
+        "2 threads": "1 thread",
+        "2 processes": "1 process",
+    }.get(how)
+    for other in points:
+        if (other.server, other.variant) == (
+            point.server, f"{label}, {alone}"
+        ):
+            before = other.median("requests_per_second")
+            after = point.median("requests_per_second")
+            return f"{after / before:.2f}" if before and after else ""
+    return ""

@@ -1,0 +1,1 @@
+"""How ``./bench.sh record`` watches a server: clients, calls, timeline."""
