@@ -1,10 +1,13 @@
 """What the tests of the site share: results, and Markdown as built."""
 
+import functools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import markdown  # type: ignore[import-untyped]
 import pytest
@@ -13,10 +16,13 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.site import sample
 from tests.site.browsing import CHROMIUM
+from tools.common.launch import eventually
 from tools.data.results import REFERENCE, Results
 from tools.servers import ROOT
 
 Render = Callable[[str], str]
+CONFIG = ROOT / "mkdocs.yml"
+PATIENCE = 600  # seconds for a build, on a very busy machine
 
 
 @pytest.fixture
@@ -28,6 +34,7 @@ def reference(
     folder = sample.save(tmp_path / "reference", made)
     monkeypatch.setenv("SEVEN_REFERENCE", str(folder))
     monkeypatch.setenv("SEVEN_OWN", "none")
+    monkeypatch.delenv("SEVEN_BESIDE", raising=False)
     return made
 
 
@@ -58,39 +65,144 @@ def own(
     return made
 
 
+@functools.cache
+def extensions() -> dict[str, Any]:
+    """Those of mkdocs.yml, with their options."""
+    config = yaml.unsafe_load(CONFIG.read_text("utf-8"))  # names functions
+    found: dict[str, Any] = {}
+    for entry in config["markdown_extensions"]:
+        found |= {entry: {}} if isinstance(entry, str) else entry
+    return found
+
+
+@pytest.fixture
+def committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> sample.Committed:
+    """A place for experiments that a test makes."""
+    return sample.Committed(tmp_path, monkeypatch)
+
+
 @pytest.fixture
 def render() -> Render:
     """Markdown to HTML with the extensions of mkdocs.yml."""
-    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    config = yaml.unsafe_load(text)  # it names Python functions
-    names, options = [], {}
-    for entry in config["markdown_extensions"]:
-        if isinstance(entry, str):
-            names.append(entry)
-        else:
-            ((name, its_options),) = entry.items()
-            names.append(name)
-            options[name] = its_options
 
     def to_html(text: str) -> str:
-        made = markdown.Markdown(extensions=names, extension_configs=options)
-        html: str = made.convert(text)
+        chosen = extensions()
+        html: str = markdown.markdown(
+            text, extensions=list(chosen), extension_configs=chosen
+        )
         return html
 
     return to_html
 
 
+# Built sites ----------------------------------------------------------------
+
+
+def once(
+    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]
+) -> Path:
+    """A site that all workers share, made by the first that needs it."""
+    root = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    folder, trouble = root / name, root / f"{name}.trouble"
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        assert eventually(trouble.exists, PATIENCE, 0.1)
+    else:
+        said = "it was not built"
+        try:
+            make(folder)
+            said = ""
+        except AssertionError as error:
+            said = str(error)
+        finally:
+            made = trouble.with_suffix(".written")
+            made.write_text(said)
+            made.rename(trouble)
+    assert trouble.read_text() == ""
+    return folder / "site"
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly, as if the reader had not measured."""
-    return build(tmp_path_factory.mktemp("site") / "site", own="none")
+    return once(tmp_path_factory, "plain", lambda f: build(f / "site", "none"))
 
 
 @pytest.fixture(scope="session")
 def own_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site with the reader's numbers, here the reference again."""
-    folder = tmp_path_factory.mktemp("site") / "own"
-    return build(folder, own=str(REFERENCE))
+    own = str(REFERENCE)
+    return once(tmp_path_factory, "own", lambda f: build(f / "site", own))
+
+
+@pytest.fixture(scope="session")
+def zensical_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as ``site``, by the other builder."""
+    return once(tmp_path_factory, "zensical", build_zensical)
+
+
+@pytest.fixture(params=[
+    "site", pytest.param("zensical_site", marks=pytest.mark.thorough),
+])  # fmt: skip
+def built(request: pytest.FixtureRequest) -> Path:
+    """The site by each builder."""
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
+def build(folder: Path, own: str) -> Path:
+    """Run the build as everybody does."""
+    done = run("mkdocs", own, "--strict", "-d", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def build_zensical(folder: Path) -> Path:
+    """The same with Zensical; it writes beside its settings only."""
+    shutil.copy(CONFIG, folder)
+    shutil.copytree(CONFIG.parent / "docs", folder / "docs")
+    config = str(folder / CONFIG.name)
+    done = run("zensical", "none", "--strict", "--clean", "-f", config)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+def small(folder: Path, **pages: str) -> subprocess.CompletedProcess[str]:
+    """A site of these pages and nothing else, built strictly."""
+    _, _, rest = CONFIG.read_text("utf-8").partition("\nvalidation:")
+    config = folder / CONFIG.name
+    config.write_text(f"site_name: Small\nuse_directory_urls: false\n"
+                      f"validation:{rest}", "utf-8")
+    shutil.copytree(ROOT / "docs" / "assets", folder / "docs" / "assets")
+    for name, text in pages.items():
+        (folder / "docs" / f"{name}.md").write_text(text, "utf-8")
+    return run(
+        "mkdocs", "none", "--strict", "-f", str(config),
+        "-d", str(folder / "site"),
+    )  # fmt: skip
+
+
+def run(
+    builder: str, own: str, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """A builder in the repository's folder."""
+    environment = {**os.environ, "SEVEN_OWN": own}
+    environment.pop("SEVEN_REFERENCE", None)
+    return subprocess.run(
+        [sys.executable, "-m", builder, "build", *options],
+        cwd=ROOT, env=environment, capture_output=True, text=True,
+    )
+
+
+def pages(folder: Path) -> list[Path]:
+    """Every page a reader can come to; 404.html is for web servers."""
+    found = folder.rglob("*.html")
+    return sorted(page for page in found if page.name != "404.html")
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +215,3 @@ def browser() -> Iterator[Browser]:
         )
         yield launched
         launched.close()
-
-
-def build(folder: Path, own: str) -> Path:
-    """Run the build as everybody does."""
-    environment = {**os.environ, "SEVEN_OWN": own}
-    environment.pop("SEVEN_REFERENCE", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", folder],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
-
-
-def pages(folder: Path) -> list[Path]:
-    """Every page a reader can come to; 404.html is for web servers."""
-    found = folder.rglob("*.html")
-    return sorted(page for page in found if page.name != "404.html")

@@ -1,12 +1,21 @@
 """Results to draw in tests: simple numbers, never shown as measured."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from tools.data.results import SUITES, Machine, Point, Results, Run
-from tools.servers import SERVERS
+import pytest
 
-LATENCY = ("min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98",
-           "p99", "max")  # fmt: skip
+from tools.data.results import (
+    LATENCIES,
+    SUITES,
+    Machine,
+    Point,
+    Results,
+    Run,
+)
+from tools.servers import SERVERS
+from tools.site import data
+
 LOADS = {  # suite: clients, delay, keep-alive
     "classic": ([10], 0.1, False),
     "many": ([100], 0.1, False),
@@ -15,6 +24,7 @@ LOADS = {  # suite: clients, delay, keep-alive
     "sweep": ([2**n for n in range(13)], 0.1, False),
     "syscalls": ([1, 50], 0.0, True),
 }
+MACHINE = Machine("A & B <CPU>", 2, 2**33, "Linux", "CPython", 1024)
 
 
 def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
@@ -25,7 +35,7 @@ def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
         requests=1000,
         seconds=1000 / rate,
         requests_per_second=rate,
-        latency_ms=dict.fromkeys(LATENCY, 1000 * clients / rate),
+        latency_ms=dict.fromkeys(LATENCIES, 1000 * clients / rate),
         body_bytes=249,
         response_bytes=400.0,
         cpu_user=0.3,
@@ -55,23 +65,23 @@ def results(factor: float = 1.0, suites: tuple[str, ...] = ()) -> Results:
                         runs=runs,
                     )
                 )
+    made = of(points, "full")
+    made.complete, made.seconds = True, 60.0
+    return made
+
+
+def of(points: list[Point], mode: str) -> Results:
+    """A run with these points."""
     return Results(
-        command="./bench.sh --full",
-        mode="full",
-        started="2000-01-02T03:04:05+00:00",
-        commit="",
-        machine=Machine("A & B <CPU>", 2, 2**33, "Linux", "CPython", 1024),
-        tools={"ab": "2.3"},
-        complete=True,
-        seconds=60.0,
-        points=points,
+        command=f"./bench.sh {mode}", mode=mode, commit="c",
+        machine=replace(MACHINE), started="2000-01-02T03:04:05+00:00",
+        tools={"ab": "2.3"}, points=points,
     )
 
 
 def save(folder: Path, made: Results) -> Path:
     """Write a run with its raw outputs; the folder."""
-    made.save(folder)
-    (folder / "raw").mkdir(exist_ok=True)
+    (folder / "raw").mkdir(parents=True, exist_ok=True)
     for server in SERVERS:
         text = ""
         for point in made.points:
@@ -80,4 +90,18 @@ def save(folder: Path, made: Results) -> Path:
                     text += f"$ {line}\n"
                 text += f"This is ApacheBench & Co\n{point.suite}\n\n"
         (folder / "raw" / f"{server.name}.txt").write_text(text)
+    made.save(folder)
     return folder
+
+
+class Committed:
+    """A place for experiments instead of docs/data."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        patch.setattr(data, "DATA", folder)
+
+    def save(self, name: str, *points: Point) -> Path:
+        """Make points the committed run of an experiment; its folder."""
+        of(list(points), name).save(self.folder / name)
+        return self.folder / name

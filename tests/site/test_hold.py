@@ -8,10 +8,9 @@ from playwright.sync_api import Browser
 
 from tests.site.browsing import needs_browser, open_page, visit
 from tests.site.conftest import Render
-from tools.data.results import Machine, Point, Results, Run
-from tools.servers import by_name
-from tools.site import experiments, hold
-from tools.site.errors import SiteError
+from tests.site.sample import Committed
+from tools.data.results import Point, Run
+from tools.site import hold
 from tools.site.figures import DASH
 
 FENCE = """\
@@ -71,17 +70,10 @@ def points() -> list[Point]:
     ]
 
 
-@pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
-    """A run of four servers, each with another end."""
-    monkeypatch.setattr(experiments, "DATA", tmp_path)
-    results = Results(
-        command="./bench.sh hold", mode="hold", commit="c", tools={},
-        started="2000-01-02T03:04:05", points=points(),
-        machine=Machine("A & B", 2, 1, "Linux 6", "CPython 3.11.7", 20_000),
-    )
-    results.save(tmp_path / "hold")
-    return results
+@pytest.fixture(autouse=True)
+def measured(committed: Committed) -> None:
+    """A run of five servers, each with another end."""
+    committed.save("hold", *points())
 
 
 def cells(html: str, server: str) -> list[str]:
@@ -93,7 +85,7 @@ def cells(html: str, server: str) -> list[str]:
     raise AssertionError(f"no row for {server}")
 
 
-def test_the_table(measured: Results, render: Render) -> None:
+def test_the_table(render: Render) -> None:
     html = render(FENCE)
     assert cells(html, "02") == [
         '<strong class="seven-no">time</strong><br>'
@@ -121,19 +113,15 @@ def test_the_table(measured: Results, render: Render) -> None:
     assert cells(html, "06") == [not_yet] * 4 + [DASH, DASH]
 
 
-def test_why_it_ended_and_how_it_was_measured(
-    measured: Results, render: Render
-) -> None:
+def test_why_it_ended_and_how_it_was_measured(render: Render) -> None:
     html = render(FENCE)
     assert "at 100, time: 100 requests &amp; more." in html
     assert "All of &lt;them&gt;." in html
-    assert "<code>./bench.sh hold</code>, A &amp; B, 2 cores" in html
+    assert "<code>./bench.sh hold</code>, A &amp; B &lt;CPU&gt;, 2" in html
     assert html.count("<li>") == 4  # 02, 03, 04, 05
 
 
-def test_the_picture_says_the_same(
-    measured: Results, render: Render
-) -> None:
+def test_the_picture_says_the_same(render: Render) -> None:
     html = render(FENCE)
     words = re.findall(r"<desc[^>]*>(.*?)</desc>", html)[0]
     assert "02 was stopped at 100: time." in words
@@ -148,9 +136,7 @@ def test_the_picture_says_the_same(
     assert not re.search(r'(fill|stroke)="#|style=', drawing)
 
 
-def test_a_line_ends_where_all_were_answered(
-    measured: Results, render: Render
-) -> None:
+def test_a_line_ends_where_all_were_answered(render: Render) -> None:
     html = render(FENCE.replace("title:", "servers: 04\ntitle:"))
     line = re.findall(r'<g class="seven-line[^>]*>.*?</g>', html)[0]
     assert 'x2="4%"' in line  # at 100, where it held
@@ -160,27 +146,11 @@ def test_a_line_ends_where_all_were_answered(
     assert 80 < float(cross[0]) < 85  # at the 20,000 that were tried
 
 
-def test_some_servers_only(measured: Results, render: Render) -> None:
+def test_some_servers_only(render: Render) -> None:
     html = render(FENCE.replace("title:", "servers: 07, 03\ntitle:"))
     assert html.index("<strong>07<") < html.index("<strong>03<")
     assert "<strong>02<" not in html
     assert "not measured</text>" not in html
-
-
-def test_ids_are_there_once(measured: Results, render: Render) -> None:
-    html = render(f"{FENCE}\n\n{FENCE}")
-    ids = re.findall(r' id="([^"]+)"', html)
-    assert len(ids) == len(set(ids))
-
-
-def test_a_word_that_nobody_knows(
-    measured: Results, tmp_path: Path
-) -> None:
-    measured.points[0].reason = "it was tired"
-    measured.save(tmp_path / "hold")
-    found = hold.rows("hold", [by_name("02")])
-    with pytest.raises(SiteError, match="does not begin with one of"):
-        assert found[0].end
 
 
 @pytest.mark.parametrize(
@@ -190,13 +160,16 @@ def test_a_word_that_nobody_knows(
         ("title: x\nservers: 99", "no server is called '99'"),
         ("servers: 07", "'title' is missing"),
         ("title: x\nlevels: 5", "there is no option 'levels'"),
+        ("title: x\nrun: tired", "does not begin with one of"),
     ],
 )
 def test_mistakes_fail_the_build(
-    measured: Results, text: str, why: str
+    committed: Committed, render: Render, text: str, why: str
 ) -> None:
-    with pytest.raises(SiteError, match=why):
-        hold._render(text, None)
+    tired = Point("02", "hold", 100, 10.0, reason="it was tired")
+    committed.save("tired", tired)
+    with pytest.raises(Exception, match=why):
+        render(f"```hold\n{text}\n```")
 
 
 def test_every_stop_of_the_bench_has_a_meaning() -> None:
@@ -206,6 +179,7 @@ def test_every_stop_of_the_bench_has_a_meaning() -> None:
 
 
 @needs_browser
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [375, 1280])
 def test_no_page_scrolls_sideways(
     site: Path, browser: Browser, width: int

@@ -4,7 +4,7 @@ import pytest
 
 from tests.site.conftest import Render
 from tools.servers import SERVERS, Server
-from tools.site import diff, source
+from tools.site import source
 from tools.site.errors import SiteError
 
 FILE = '''\
@@ -106,14 +106,14 @@ def test_diff_leaves_the_shared_sections_out() -> None:
         "    later()", "    main()"
     )
     new = new.replace('"""Shared."""', '"""Changed, not shown."""')
-    found = diff.changes(FILE, new)
+    found = source.changes(FILE, new)
     assert (found.added, found.removed) == (2, 2)
     assert "+LIMIT = 5  # bytes" in found.text
     assert "+    main()" in found.text
     assert "shown" not in found.text
     assert "@@" not in found.text
     with pytest.raises(SiteError, match="do not differ"):
-        diff.changes(FILE, FILE)
+        source.changes(FILE, FILE)
 
 
 def test_source_fence(render: Render) -> None:

@@ -322,9 +322,9 @@ def test_the_site_is_built_after_it(
 ) -> None:
     seen = []
 
-    def build(*of: object) -> bool:
+    def build(*of: object) -> int:
         seen.append(of)
-        return bool(built)
+        return int(not built)
 
     monkeypatch.setattr(command, "_build_site", build)
     monkeypatch.setattr(command, "_catch_signals", lambda: None)

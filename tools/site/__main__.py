@@ -8,27 +8,23 @@ from tools.site import picture
 from tools.site.errors import SiteError
 
 
-def main() -> int:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.site", description=__doc__
-    )
+def main() -> str | int:
+    """Run the command line; what to say at the end, or its exit status."""
+    parser = argparse.ArgumentParser("python -m tools.site", None, __doc__)
     parser.add_argument("command", choices=["picture"])
     parser.add_argument(
-        "--check",
-        action="store_true",
+        "--check", action="store_true",
         help="write nothing, fail if a picture is not up to date",
     )
-    options = parser.parse_args()
+    check: bool = parser.parse_args().check
     try:
-        files = picture.stale() if options.check else picture.write()
+        files = picture.stale() if check else picture.write()
     except SiteError as error:
-        print(error, file=sys.stderr)
-        return 1
+        return str(error)
     for file in files:
-        said = "is out of date" if options.check else "written"
+        said = "is out of date" if check else "written"
         print(f"{file.relative_to(ROOT)} {said}")
-    return 1 if options.check and files else 0
+    return int(check and bool(files))
 
 
 if __name__ == "__main__":

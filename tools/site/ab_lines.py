@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tools.site import data, fences, options
+from tools.site import data, options
 from tools.site.errors import SiteError
-from tools.site.fence import code, fence
+from tools.site.fence_call import code, fence
 
 
 def cut(text: str, first: str, last: str) -> str:
@@ -32,14 +32,9 @@ def _render(text: str, md: Any) -> str:
     chosen = options.parse(
         text, ["server", "suite", "from", "to"], ["clients"]
     )
-    server = options.server(chosen["server"])
-    point = data.reference_point(
-        server.name, chosen["suite"], options.whole(chosen, "clients")
-    )
-    if not point.runs:
-        raise SiteError(f"{server.name} has no run in {point.suite}")
-    everything = data.reference_output(server.name)
-    output = fences.first_output(everything, point.runs[0].command)
+    server, suite = chosen["server"], chosen["suite"]
+    options.server(server)
+    output = data.printed(server, suite, options.whole(chosen, "clients"))
     return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
 
 

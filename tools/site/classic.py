@@ -5,13 +5,12 @@ machine. Its numbers stand here and nowhere else, as ab printed them; ours
 come from the reference.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from tools.site import options
-from tools.site.fence import fence, uid
-from tools.site.figures import inline, latency
-from tools.site.tables import table
+from tools.site import elements, options
+from tools.site.fence_call import fence, uid
+from tools.site.figures import latency
+from tools.site.inline_number import inline
 
 ARTICLE = (
     "https://hassaanbinaslam.github.io/myblog/posts/"
@@ -22,8 +21,7 @@ OUTPUTS = (
 )
 
 
-@dataclass(frozen=True)
-class Classic:
+class Classic(NamedTuple):
     """One server of the article, from its ab_results.txt.
 
     server: ours of the same kind; rate: requests per second; seconds: the
@@ -65,43 +63,40 @@ HEAD = [
     "Server", "Article, requests/s", "Ours", "Article, connecting",
     "Article, answered", "Ours, answered",
 ]
+CAPTION = (
+    "Times: half of the requests within, and the slowest; answered counts "
+    "from the beginning of connecting. Article: "
+    "<code>ab -n 1000 -c 10</code>, 0.1 s of sleep, Python 3.9, an AWS "
+    f't2.micro, the client elsewhere. <a href="{ARTICLE}">The article</a>, '
+    f'January 2025, and <a href="{OUTPUTS}">its source with what ab '
+    "printed</a>. Ours: the reference."
+)
 
 
 def _row(one: Classic) -> list[str]:
-    def ours(figure: str) -> str:
-        return inline(f"{one.server}.classic.{figure}")
-
-    def both(median: float, slowest: float) -> str:
-        return f"{latency(median)}, {latency(slowest)}"
-
-    # As ab printed them, to the last digit.
+    """A row of the table; the article's rate to the last digit."""
+    rate, half, slowest = (
+        inline(f"{one.server}.classic.{figure}")
+        for figure in ("requests_per_second", "p50", "max")
+    )
     return [
         f"<strong>{one.server}</strong><br><small>{one.called}</small>",
         f"{one.rate:.2f}",
-        ours("requests_per_second"),
-        both(one.connect_median, one.connect_max),
-        both(one.total_median, one.total_max),
-        f"{ours('p50')}, {ours('max')}",
+        rate,
+        f"{latency(one.connect_median)}, {latency(one.connect_max)}",
+        f"{latency(one.total_median)}, {latency(one.total_max)}",
+        f"{half}, {slowest}",
     ]
 
 
 def _render(text: str, md: Any) -> str:
     """The article's table beside the reference."""
     options.parse(text, [])
-    body = [_row(one) for one in CLASSICS]
-    names = [one.server for one in CLASSICS]
-    shown = table(HEAD, body, "The article's numbers beside ours", names)
-    return (
-        f'<figure class="seven-measured" id="{uid(md, "classic")}" '
-        f"data-search-exclude>{shown}"
-        "<figcaption>Times: half of the requests within, and the slowest; "
-        "answered counts from the beginning of connecting. Article: "
-        "<code>ab -n 1000 -c 10</code>, 0.1 s of sleep, Python 3.9, "
-        "an AWS t2.micro, the client elsewhere. "
-        f'<a href="{ARTICLE}">The article</a>, January 2025, and '
-        f'<a href="{OUTPUTS}">its source with what ab printed</a>. '
-        "Ours: the reference.</figcaption></figure>"
+    shown = elements.table(
+        HEAD, [_row(one) for one in CLASSICS],
+        "The article's numbers beside ours", [one.server for one in CLASSICS],
     )
+    return elements.figure(uid(md, "classic"), "measured", shown, CAPTION)
 
 
 classic = fence(_render)

@@ -1,17 +1,27 @@
-"""The measured results the pages show: the reference and the reader's own.
+"""The measured results the pages show: the reference, and others beside it.
 
-The environment can name other folders: SEVEN_REFERENCE and SEVEN_OWN
-(``none``: as if the reader had not measured).
+The environment can name them. SEVEN_REFERENCE is a folder; SEVEN_BESIDE
+lists the results (files, or folders with a results.json) that stand beside
+the reference; without it SEVEN_OWN names the folder of the reader's own run,
+or is ``none``: as if the reader had not measured.
 """
 
 import os
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from tools.common.files import DataError
 from tools.data import raw, results
-from tools.data.results import Point, Results
+from tools.data.results import DATA, Point, Results
 from tools.site.errors import SiteError
+
+
+@dataclass
+class Several(Point):
+    """One load in the results of several people."""
+
+    points: list[Point] = field(default_factory=list)
 
 
 def reference_folder() -> Path:
@@ -19,26 +29,42 @@ def reference_folder() -> Path:
     return Path(os.environ.get("SEVEN_REFERENCE") or results.REFERENCE)
 
 
-def own_folder() -> Path | None:
-    """The reader's newest usable run, if there is one."""
-    named = os.environ.get("SEVEN_OWN")
-    if named == "none":
-        return None
-    if named:
-        return Path(named)
-    files = sorted(results.OWN.glob("*/results.json"))
-    return _newest(tuple((f, f.stat().st_mtime_ns) for f in files))
-
-
 def reference() -> Results:
     """The committed run."""
     return load(reference_folder())
 
 
-def own() -> Results | None:
-    """The reader's newest run, None if there is none."""
-    folder = own_folder()
-    return None if folder is None else load(folder)
+def experiment(name: str) -> Results:
+    """The committed run of an experiment. Raises SiteError."""
+    return load(folder(name))
+
+
+def folder(name: str) -> Path:
+    """Where the committed run of an experiment is."""
+    return DATA / name
+
+
+def beside() -> list[Results]:
+    """What stands beside the reference: others' runs, or the reader's own."""
+    named = os.environ.get("SEVEN_BESIDE")
+    if named:
+        return [_steps(Path(each)) for each in named.split(os.pathsep)]
+    own = os.environ.get("SEVEN_OWN")
+    if own == "none":
+        return []
+    folder = Path(own) if own else _newest_own()
+    return [] if folder is None else [load(folder)]
+
+
+def who(point: Point | None = None) -> str:
+    """How the results beside the reference are called, or those of a point.
+
+    Not everybody need have measured the point.
+    """
+    count = len(beside())
+    if isinstance(point, Several) and len(point.points) < count:
+        return f"{len(point.points)} of {count} runs"
+    return "yours" if count == 1 else f"{count} runs"
 
 
 def reference_point(
@@ -57,39 +83,85 @@ def reference_point(
     return point
 
 
-def reference_output(server: str) -> str:
-    """What the load generator printed for a server. Raises SiteError."""
+def printed(server: str, suite: str, clients: int | None = None) -> str:
+    """What the load generator printed in the first run of the reference.
+
+    With its command, whose lines begin with a dollar sign.
+    """
+    point = reference_point(server, suite, clients)
+    if not point.runs:
+        raise SiteError(f"{server} has no run in {suite}")
     try:
-        return raw.read(reference_folder(), server)
+        everything = raw.read(reference_folder(), server)
     except DataError as error:
         raise SiteError(str(error)) from error
+    return first_output(everything, point.runs[0].command)
 
 
-def own_point(
+def first_output(everything: str, command: str) -> str:
+    """The first output of a command in a text of raw outputs, with it."""
+    header = "".join(f"$ {line}\n" for line in command.splitlines())
+    start = everything.find(header)
+    if start < 0:
+        raise SiteError(f"the raw outputs do not hold {command!r}")
+    output, _, _ = everything[start + len(header):].partition("\n$ ")
+    return header + output.rstrip()
+
+
+def beside_point(
     server: str, suite: str, clients: int | None = None
 ) -> Point | None:
-    """The same point of the reader's run, None if it is not there."""
-    run = own()
-    return None if run is None else run.find(server, suite, clients)
+    """The same point beside the reference, None if nobody has it."""
+    runs = beside()
+    found = [
+        point for run in runs if (point := run.find(server, suite, clients))
+    ]
+    if not found or len(runs) == 1:
+        return found[0] if found else None
+    first = found[0]
+    return Several(
+        first.server, first.suite, first.clients, first.delay, points=found
+    )
 
 
-def load(folder: Path) -> Results:
-    """A run by its folder. Raises SiteError if it cannot be read."""
+def beside_points(suite: str, server: str) -> list[Point]:
+    """All points of a server in a suite, by their clients."""
+    loads = {p.clients for run in beside() for p in run.suite(suite, server)}
+    found = [beside_point(server, suite, clients) for clients in sorted(loads)]
+    return [point for point in found if point is not None]
+
+
+def load(path: Path) -> Results:
+    """A run by its folder or file. Raises SiteError if it is unusable."""
+    file = path if path.suffix == ".json" else path / "results.json"
     try:
-        stamp = (folder / "results.json").stat().st_mtime_ns
-        return _read(folder, stamp)
+        return _read(file, file.stat().st_mtime_ns)
     except OSError as error:
-        raise SiteError(
-            f"{folder / 'results.json'} cannot be read: {error.strerror}"
-        ) from error
+        raise SiteError(f"{file} cannot be read: {error.strerror}") from error
     except DataError as error:
         raise SiteError(str(error)) from error
 
 
-@lru_cache(maxsize=8)
-def _read(folder: Path, stamp: int) -> Results:
+def _steps(path: Path) -> Results:
+    """Another's run, which must be one of the steps."""
+    run = load(path)
+    if run.mode not in results.STEPS:
+        raise SiteError(
+            f"{path} is a run of {run.mode}, which measures other things: "
+            "run ./bench.sh alone"
+        )
+    return run
+
+
+@lru_cache(maxsize=200)
+def _read(file: Path, stamp: int) -> Results:
     del stamp  # part of the key: a file that changed is read again
-    return results.load(folder)
+    return results.load(file)
+
+
+def _newest_own() -> Path | None:
+    files = sorted(results.OWN.glob("*/results.json"))
+    return _newest(tuple((f, f.stat().st_mtime_ns) for f in files))
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ above it stands in the page. Fence ``exercises``::
 lists those of a step, or with ``step: all`` every one, with minutes.
 """
 
+import re
 from html import escape
 from typing import Any
 
@@ -22,7 +23,7 @@ from tools.learn.exercises import Exercise, ExerciseError
 from tools.servers import ROOT
 from tools.site import options
 from tools.site.errors import SiteError
-from tools.site.fence import code, fence, uid
+from tools.site.fence_call import code, fence, uid
 from tools.site.prose import line as prose
 
 EXTENSIONS = ("tables", "pymdownx.superfences", "pymdownx.highlight")
@@ -41,14 +42,20 @@ def anchor(exercise: Exercise) -> str:
     return exercise.name.replace("_", "-")
 
 
-def _text(md: Any, text: str, *where: str) -> str:
+def link(exercise: Exercise, html: str) -> str:
+    """A link to it from any page in a folder of docs/."""
+    href = f"../{page_of(exercise.step)}.html#{anchor(exercise)}"
+    return f'<a href="{escape(href)}">{html}</a>'
+
+
+def _text(text: str, where: str) -> str:
     """Markdown as HTML; its headings stay below those of the page."""
     made = markdown.Markdown(
         extensions=[*EXTENSIONS], extension_configs=CONFIGS
     )
     html: str = made.convert(text)
-    if "<h1" in html or "<h2" in html:
-        raise SiteError(f"{' '.join(where)} has a heading in its text")
+    if re.search("<h[12]", html):
+        raise SiteError(f"{where} has a heading in its text")
     return html
 
 
@@ -63,23 +70,21 @@ def _exercise(text: str, md: Any) -> str:
         f"./learn.sh start {found.id}   # copies it to my/{found.id}/\n"
         f"./learn.sh check {found.id}   # or watch: again when you save\n"
     )
-    ident = uid(md, "exercise", found.id)
     total = len(found.hints)
     hints = "".join(
         f'<details class="seven-hint"><summary>Hint {number} of {total}'
-        f"</summary>{_text(md, hint, found.id, 'hint')}</details>"
+        f"</summary>{_text(hint, f'{found.id} hint')}</details>"
         for number, hint in enumerate(found.hints, 1)
     )
-    page, _, section = found.read.partition("#")
-    href = f"../{page.removesuffix('.md')}.html"
-    href += f"#{section}" if section else ""
+    page, mark, section = found.read.partition("#")
+    href = f"../{page.removesuffix('.md')}.html{mark}{section}"
     return (
-        f'<section class="seven-exercise" id="{ident}" '
-        f'aria-label="Exercise {found.id}">'
+        f'<section class="seven-exercise" id="{uid(md, "exercise", found.id)}"'
+        f' aria-label="Exercise {found.id}">'
         f'<p class="seven-exercise__facts">About {found.minutes} minutes. '
         f'Before it: <a href="{escape(href)}">what to read</a>.</p>'
         f"{code(md, commands, 'text', '')}"
-        f"{_text(md, found.task, found.id)}{hints}</section>"
+        f"{_text(found.task, found.id)}{hints}</section>"
     )
 
 
@@ -91,8 +96,7 @@ def _exercises(text: str, md: Any) -> str:
     if not chosen:
         raise SiteError(f"step {given['step']} has no exercises")
     rows = "".join(
-        f"<tr><td>{e.id}</td><td>"
-        f'<a href="{escape(_href(e))}">{prose(md, e.title)}</a></td>'
+        f"<tr><td>{e.id}</td><td>{link(e, prose(md, e.title))}</td>"
         f'<td class="seven-number">{e.minutes}</td></tr>'
         for e in chosen
     )
@@ -104,11 +108,6 @@ def _exercises(text: str, md: Any) -> str:
         f'exercises</td><td class="seven-number">{total}</td></tr></tfoot>'
         "</table></div>"
     )
-
-
-def _href(exercise: Exercise) -> str:
-    """From any page in a folder of docs/ to an exercise."""
-    return f"../{page_of(exercise.step)}.html#{anchor(exercise)}"
 
 
 exercise = fence(_exercise)

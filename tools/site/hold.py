@@ -19,12 +19,11 @@ from typing import Any
 
 from tools.data.results import Point, Run
 from tools.servers import Server
-from tools.site import experiments, options, svg
-from tools.site.charts import SHAPES
+from tools.site import elements, experiments, options, svg
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, figure, value
-from tools.site.tables import table
+from tools.site.sweep_chart import CROSS, SHAPES, clients_axis
 
 SUITE = "hold"
 LEVELS = (100, 1_000, 10_000, 65_536)  # clients at once
@@ -43,10 +42,13 @@ STOPS = {  # the word before the colon of a reason -> what it means
     "start": "it could not be measured",
 }
 ROW = 46  # pixels: the name, the line below
-LINE = 30  # from the top of a row to its line
-TOP = 4
+LINE = 34  # from the top of the first row to its line
 AXIS = 40  # for the numbers below
 FIRST = 0.04  # where the fewest clients stand, part of the width
+COLUMNS = (  # of the table with everything
+    "connections", "answered", "wrong", "open_seconds",
+    "first_answer_seconds", "seconds", "user_bytes_per_connection",
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class Row:
         ends = [n for n, point in self.points.items() if _stop(point)]
         return min(ends, default=None)
 
+    @property
+    def good(self) -> list[int]:
+        """The numbers of clients that were all answered, rising."""
+        return sorted(n for n, p in self.points.items() if not _stop(p))
+
     def tried(self, clients: int) -> int:
         """How many there were really where so many were asked for."""
         runs = self.points[clients].runs
@@ -69,13 +76,11 @@ class Row:
         hopeless = bool(runs) and "needed_seconds" in runs[-1].extra
         return clients if not found or hopeless else int(found)
 
-    def held(self, clients: int) -> int | None:
-        """How many it held of so many: all, a part of them, or None."""
-        point = self.points.get(clients)
-        if point is None or point.status != "ok":
-            return None
-        found = value(point, "connections")
-        return None if found is None else int(found)
+    def held(self, clients: int) -> int:
+        """How many it held of so many: all, a part of them, or 0."""
+        point = self.points[clients]
+        held = value(point, "connections") if point.status == "ok" else 0
+        return int(held or 0)
 
 
 def _stop(point: Point) -> str:
@@ -92,32 +97,23 @@ def _stop(point: Point) -> str:
     return word
 
 
-def rows(name: str, servers: list[Server]) -> list[Row]:
-    """What a run has of these servers. Raises SiteError."""
-    found = experiments.run(name).suite(SUITE)
-    if not found:
-        raise SiteError(f"{name} has no points in {SUITE}")
-    return [
-        Row(server, {p.clients: p for p in found if p.server == server.name})
-        for server in servers
-    ]
-
-
 def _render(text: str, md: Any) -> str:
     """How many clients each server held; see the top of this file."""
     chosen = options.parse(text, ["title"], ["run", "servers", "caption"])
-    name = chosen.get("run", SUITE)
-    found = rows(name, options.servers(chosen.get("servers", "all")))
+    name, title = chosen.get("run", SUITE), chosen["title"]
+    points = experiments.points(name, SUITE)
+    found = [
+        Row(server, {p.clients: p for p in points if p.server == server.name})
+        for server in options.servers(chosen.get("servers", "all"))
+    ]
     levels = sorted({*LEVELS, *(n for row in found for n in row.points)})
-    title = chosen["title"]
-    here = uid(md, "hold", title)
-    caption = experiments.caption(name, chosen.get("caption", ""), 1)
-    return (
-        f'<figure class="seven-chart" id="{here}" data-search-exclude>'
-        f'<p class="seven-title">{escape(title)}</p>{_legend(found)}'
-        f"{_picture(here, title, found, levels)}{_table(found, levels)}"
-        f"{_notes(found)}{_everything(found)}"
-        f"<figcaption>{caption}</figcaption></figure>"
+    ident = uid(md, "hold", title)
+    return elements.figure(
+        ident, "chart",
+        _legend(found) + _picture(ident, title, found, levels)
+        + _table(found, levels) + _notes(found)
+        + elements.folded("Every figure", _everything(found)),
+        experiments.caption(name, chosen.get("caption", "")), title,
     )
 
 
@@ -127,123 +123,92 @@ hold = fence(_render)
 
 
 def _legend(found: list[Row]) -> str:
-    items = ["<span>filled: every client was answered</span>"]
+    end = ""
     if any(row.end for row in found):
-        items.append(
+        end = (
             '<span><span class="seven-key seven-key--end"></span>'
             "stopped, and by what</span>"
         )
-    return f'<p class="seven-legend">{"".join(items)}</p>'
+    return (
+        '<p class="seven-legend"><span>filled: every client was answered'
+        f"</span>{end}</p>"
+    )
 
 
 def _picture(
-    here: str, title: str, found: list[Row], levels: list[int]
+    ident: str, title: str, found: list[Row], levels: list[int]
 ) -> str:
     """A line each server; a shape where it held, a cross where not."""
-    height = TOP + ROW * len(found)
+    top = max(levels[-1], levels[0] * 2) / levels[0]
 
     def x(clients: float) -> str:
-        part = math.log(clients / levels[0])
-        part /= math.log(max(levels[-1], levels[0] * 2) / levels[0])
-        return svg.percent(FIRST + (1 - FIRST) * max(part, 0.0))
+        part = max(math.log(clients / levels[0]) / math.log(top), 0.0)
+        return svg.percent(FIRST + (1 - FIRST) * part)
 
-    parts = [_axis(x, levels, height)]
+    height = LINE - ROW + 16 + ROW * len(found)
+    parts = [svg.column(x(n), height, f"{n:,}") for n in levels]
+    parts.append(clients_axis(height))
     for number, row in enumerate(found):
-        parts.append(_line(row, x, TOP + number * ROW))
-    words = " ".join(_sentence(row) for row in found)
+        parts.append(_line(row, x, LINE + number * ROW))
+    words = " ".join(map(_sentence, found))
     return svg.chart(
-        here, title, words, height + AXIS, "".join(parts), "bars"
+        ident, title, words, height + AXIS, "".join(parts), "bars"
     )
 
 
-def _axis(x: Any, levels: list[int], height: float) -> str:
-    parts = []
-    for clients in levels:
-        parts.append(
-            svg.element(
-                "line", class_="seven-grid", x1=x(clients), x2=x(clients),
-                y1=0, y2=height,
-            )
-            + svg.text(
-                f"{clients:,}", x=x(clients), y=height + 16,
-                text_anchor="middle", class_="seven-tick",
-            )
-        )
-    parts.append(
-        svg.text(
-            "clients at once", x="100%", y=height + 34, text_anchor="end",
-            class_="seven-tick seven-axis",
-        )
-    )
-    return "".join(parts)
-
-
-def _line(row: Row, x: Any, top: float) -> str:
+def _line(row: Row, x: Any, y: int) -> str:
     """One server: its name, and below how far it came."""
-    y = top + LINE
-    good = [n for n in sorted(row.points) if not _stop(row.points[n])]
-    end, parts = row.end, []
-    reached = row.held(end) if end is not None else None
-    if good or reached:
-        last = max([*good, reached or 0])
-        parts.append(svg.element("line", x1="0", x2=x(last), y1=y, y2=y))
-    shape = SHAPES[row.server.step]
-    for clients in good:
-        parts.append(svg.at(x(clients), y, svg.element("path", d=shape)))
+    end, drawn = row.end, ""
+    reached = max([*row.good, row.held(end) if end is not None else 0, 0])
+    if reached:
+        drawn = svg.line(("0", x(reached)), (y, y))
+    shape = svg.element("path", d=SHAPES[row.server.step])
+    for clients in row.good:
+        drawn += svg.at(x(clients), y, shape)
     style = f"seven-line seven-step{row.server.step}"
-    drawn = svg.element("g", "".join(parts), class_=style)
+    drawn = svg.element("g", drawn, class_=style)
     if end is not None:
-        where = x(row.tried(end))
-        drawn += svg.at(
-            where, y,
-            svg.element("path", class_="seven-end", d="M-7 -7L7 7M-7 7L7 -7"),
-        ) + svg.at(
-            where, y,
-            svg.text(
-                _stop(row.points[end]), x=13, y=4, class_="seven-value"
-            ),
-        )
+        stop = _stop(row.points[end])
+        cross = svg.element("path", class_="seven-end", d=CROSS)
+        cross += svg.label(stop, 13, 4, "value")
+        drawn += svg.at(x(row.tried(end)), y, cross)
     elif not row.points:
-        drawn += svg.text(NOT_MEASURED, x=0, y=y + 4, class_="seven-tick")
+        drawn += svg.label(NOT_MEASURED, 0, y + 4, "tick")
     name = f"{row.server.name}  {row.server.title}"
-    return svg.text(name, x=0, y=top + 15, class_="seven-label") + drawn
+    return svg.label(name, 0, y - 15, "label") + drawn
 
 
 def _sentence(row: Row) -> str:
     """What a screen reader says of a row."""
-    name = row.server.name
-    good = [n for n, point in row.points.items() if not _stop(point)]
+    words = [row.server.name]
     if not row.points:
-        return f"{name}: {NOT_MEASURED}."
-    words = f"{name} held {max(good):,} clients" if good else name
-    end = row.end
-    if end is None:
-        return f"{words}."
-    stop = _stop(row.points[end])
-    reached = row.held(end)
-    much = f"{reached:,} of {end:,}" if reached else f"{end:,}"
-    return f"{words}{', and' if good else ''} was stopped at {much}: {stop}."
+        return f"{words[0]}: {NOT_MEASURED}."
+    if row.good:
+        words.append(f"held {row.good[-1]:,} clients")
+    if (end := row.end) is not None:
+        reached = row.held(end)
+        much = f"{reached:,} of {end:,}" if reached else f"{end:,}"
+        words[-1] += ", and" if row.good else ""
+        words.append(f"was stopped at {much}: {_stop(row.points[end])}")
+    return f"{' '.join(words)}."
 
 
 # The tables --------------------------------------------------------------
 
 
 def _table(found: list[Row], levels: list[int]) -> str:
-    head = [
-        "Server", *(f"{n:,} clients" for n in levels),
-        "Memory a client", "Threads",
+    head = ["Server", *(f"{n:,} clients" for n in levels)]
+    body = [
+        [
+            f"<strong>{escape(row.server.name)}</strong><br>"
+            f"<small>{escape(row.server.waits)}</small>",
+            *(_cell(row, clients) for clients in levels),
+            _memory(row), _threads(row),
+        ]
+        for row in found
     ]
-    body = []
-    for row in found:
-        cells = [_cell(row, clients) for clients in levels]
-        body.append(
-            [
-                f"<strong>{escape(row.server.name)}</strong><br>"
-                f"<small>{escape(row.server.waits)}</small>",
-                *cells, _memory(row), _threads(row),
-            ]
-        )
-    return table(head, body, "How many clients at once")
+    head += ["Memory a client", "Threads"]
+    return elements.table(head, body, "How many clients at once")
 
 
 def _cell(row: Row, clients: int) -> str:
@@ -252,41 +217,29 @@ def _cell(row: Row, clients: int) -> str:
     if point is None:
         after_end = row.end is not None and clients > row.end
         return DASH if after_end else f"<small>{NOT_MEASURED}</small>"
-    stop = _stop(point)
+    stop, small = _stop(point), ""
     if not stop:
-        cell = figure("seconds").write(value(point, "seconds") or 0.0)
-        cell = f"{cell} s"
+        rate = figure("seconds").write(value(point, "seconds") or 0.0)
+        cell = f"{rate} s"
         if point.delay != DELAY:
-            cell += f"<br><small>--delay {point.delay:g}</small>"
-        return cell
-    cell = f'<strong class="seven-no">{stop}</strong>'
-    reached = row.held(clients)
-    if reached:
-        return f"{cell}<br><small>{reached:,} held</small>"
-    if point.runs:
-        last = point.runs[-1]
-        words = f"{last.requests:,} of {row.tried(clients):,} answered"
-        if watched := last.extra.get("watched_seconds"):
-            words = f"{last.requests:,} in {watched:g} s"
-        cell += f"<br><small>{words}</small>"
-    return cell
+            small = f"--delay {point.delay:g}"
+    else:
+        cell = f'<strong class="seven-no">{stop}</strong>'
+        if reached := row.held(clients):
+            small = f"{reached:,} held"
+        elif point.runs:
+            last = point.runs[-1]
+            small = f"{last.requests:,} of {row.tried(clients):,} answered"
+            if watched := last.extra.get("watched_seconds"):
+                small = f"{last.requests:,} in {watched:g} s"
+    return f"{cell}<br><small>{small}</small>" if small else cell
 
 
 def _memory(row: Row) -> str:
     """Bytes of the server for a client, with the most it held."""
-    for clients in sorted(row.points, reverse=True):
-        for run in row.points[clients].runs:
-            if (found := _bytes(run)) is not None:
-                return figure("user_bytes_per_connection").write(found)
-    return DASH
-
-
-def _bytes(run: Run) -> float | None:
-    """Memory for a client if that is more than noise."""
-    held = run.extra.get("descriptors", 0)
-    if held < SURE or held < HELD * run.extra.get("connections", 0):
-        return None
-    return run.extra.get("user_bytes_per_connection")
+    runs = [r for n in sorted(row.points) for r in row.points[n].runs]
+    found = [_figure(run, "user_bytes_per_connection") for run in runs]
+    return next((f for f in reversed(found) if f != DASH), DASH)
 
 
 def _threads(row: Row) -> str:
@@ -299,50 +252,39 @@ def _notes(found: list[Row]) -> str:
     """What stopped each server, in a sentence."""
     items = []
     for row in found:
-        if (end := row.end) is None:
-            continue
-        stop, _, why = row.points[end].reason.partition(": ")
-        items.append(
-            f"<li><strong>{escape(row.server.name)}</strong> at {end:,}, "
-            f"{stop}: {escape(why)}.</li>"
-        )
+        if (end := row.end) is not None:
+            stop, _, why = row.points[end].reason.partition(": ")
+            items.append(
+                f"<li><strong>{escape(row.server.name)}</strong> at {end:,}, "
+                f"{stop}: {escape(why)}.</li>"
+            )
     return f'<ul class="seven-notes">{"".join(items)}</ul>' if items else ""
 
 
-COLUMNS = (
-    "connections", "answered", "wrong", "open_seconds",
-    "first_answer_seconds", "seconds", "user_bytes_per_connection",
-)
-
-
 def _everything(found: list[Row]) -> str:
-    """Every figure of every run, folded away."""
+    """Every figure of every run."""
     head = ["Server", "Clients", *(figure(c).label for c in COLUMNS)]
     head[head.index("Seconds")] = "Last answer"
-    head.append("Threads")
-    body = []
-    for row in found:
-        for clients, point in sorted(row.points.items()):
-            for run in point.runs:
-                cells = [_figure(run, name) for name in COLUMNS]
-                body.append(
-                    [
-                        escape(row.server.name), f"{clients:,}", *cells,
-                        DASH if not run.threads else f"{run.threads:,}",
-                    ]
-                )
-    return (
-        '<details class="seven-data"><summary>Every figure</summary>'
-        f"{table(head, body, 'Every figure')}</details>"
-    )
+    body = [
+        [
+            escape(row.server.name), f"{clients:,}",
+            *(_figure(run, name) for name in COLUMNS),
+            f"{run.threads:,}" if run.threads else DASH,
+        ]
+        for row in found
+        for clients, point in sorted(row.points.items())
+        for run in point.runs
+    ]
+    return elements.table([*head, "Threads"], body, "Every figure")
 
 
 def _figure(run: Run, name: str) -> str:
     """A figure of a run, of one that was stopped too."""
-    if name == "user_bytes_per_connection":
-        found = _bytes(run)
-    elif name == "seconds":
+    if name == "seconds":
         return f"{run.seconds:,.1f} s" if run.requests else DASH
-    else:
-        found = run.extra.get(name)
+    if name == "user_bytes_per_connection":  # if that is more than noise
+        held = run.extra.get("descriptors", 0)
+        if held < SURE or held < HELD * run.extra.get("connections", 0):
+            return DASH
+    found = run.extra.get(name)
     return DASH if found is None else figure(name).write(found)

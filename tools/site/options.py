@@ -48,6 +48,12 @@ def whole(options: dict[str, str], key: str) -> int | None:
     return int(value)
 
 
+def words(options: dict[str, str], key: str) -> list[str]:
+    """An option with commas between; empty if it is not there."""
+    parts = (part.strip() for part in options.get(key, "").split(","))
+    return [part for part in parts if part]
+
+
 def server(name: str) -> Server:
     """The server of that name."""
     try:

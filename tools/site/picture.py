@@ -41,56 +41,67 @@ SCHEMES = {
 def draw(scheme: Scheme) -> str:
     """The reference's classic load as one picture."""
     points = [(s, data.reference_point(s.name, SUITE)) for s in SERVERS]
-    first = points[0][1]
-    rates = [required(p, "requests_per_second") for _, p in points]
-    top = max([*rates, first.possible or 0.0])
-    scale = (WIDTH - LEFT - RIGHT) / top
+    first, run = points[0][1], data.reference()
+    rates = [required(point, "requests_per_second") for _, point in points]
+    possible = first.possible or 0.0
+    scale = (WIDTH - LEFT - RIGHT) / max([*rates, possible])
+    limit = possible * scale
     height = TOP + ROW * len(points) + 34
+    bottom = height - 28
     title = (
         f"Requests per second with {first.clients} clients at once, "
         f"each request waits {first.delay:g} s"
+    )
+    below = (
+        f"{run.machine.cpu}, {run.machine.cores} cores, "
+        f"{run.machine.python}, {run.started[:10]}"
     )
     said = "; ".join(
         f"{server.name} {server.title}: {rate(value)}"
         for (server, _), value in zip(points, rates, strict=True)
     )
+
+    def words(
+        content: str, x: str, y: int, size: int = 13,
+        weight: int | None = None, colour: str = scheme.ink,
+        anchor: str | None = None,
+    ) -> str:
+        return svg.text(
+            content, x=x, y=y, text_anchor=anchor, font_size=size,
+            font_weight=weight, fill=colour,
+        )
+
     parts = [
         svg.element("title", escape(title)),
         svg.element("desc", escape(f"{said}.")),
-        svg.text(title, x=0, y=22, font_size=17, font_weight=700,
-                 fill=scheme.ink),
-        svg.text(_subtitle(), x=0, y=44, font_size=13, fill=scheme.soft),
+        words(title, "0", 22, 17, 700),
+        words(below, "0", 44, colour=scheme.soft),
     ]
-    bottom = height - 28
-    limit = (first.possible or 0.0) * scale
-    if first.possible:
-        x = f"{LEFT + first.possible * scale:.1f}"
+    if possible:
+        x = f"{LEFT + limit:.1f}"
         parts.append(
             svg.element("line", x1=x, x2=x, y1=TOP - 6, y2=bottom,
                         stroke=scheme.soft, stroke_dasharray="5 4")
-            + svg.text(f"possible: {first.possible:g}", x=x, y=bottom + 18,
-                       text_anchor="middle", font_size=12, fill=scheme.soft)
+            + words(f"possible: {possible:g}", x, bottom + 18, 12,
+                    colour=scheme.soft, anchor="middle")
         )
     parts.append(
         svg.element("line", x1=LEFT, x2=LEFT, y1=TOP - 6, y2=bottom,
                     stroke=scheme.line)
     )
-    for number, ((server, _), value) in enumerate(
-        zip(points, rates, strict=True)
-    ):
+    for number, (server, _) in enumerate(points):
         y = TOP + number * ROW
         main = server.path.name == "server.py"
-        width = value * scale
+        width = rates[number] * scale
+        # A number stands beside its bar, and not across the limit.
+        end = limit if width + 40 > limit > width else width
         parts.append(
-            svg.text(server.name, x=0, y=y + 16, font_size=13,
-                     font_weight=700 if main else 400, fill=scheme.ink)
-            + svg.text(server.title, x=92, y=y + 16, font_size=13,
-                       fill=scheme.ink)
+            words(server.name, "0", y + 16, 13, 700 if main else 400)
+            + words(server.title, "92", y + 16)
             + svg.element("rect", x=LEFT, y=y + 3, width=f"{width:.1f}",
                           height=18,
                           fill=scheme.bar if main else scheme.variant)
-            + svg.text(rate(value), x=f"{_beside(width, limit):.1f}",
-                       y=y + 16, font_size=13, fill=scheme.ink)
+            + words(rate(rates[number]), f"{LEFT + end + 7:.1f}", y + 16)
         )
     return svg.element(
         "svg", "\n".join(["", *parts, ""]),
@@ -101,20 +112,6 @@ def draw(scheme: Scheme) -> str:
     ) + "\n"
 
 
-def _beside(width: float, limit: float) -> float:
-    """Where a bar's number goes: beside it, and not across the limit."""
-    crosses = width + 40 > limit > width
-    return LEFT + (limit if crosses else width) + 7
-
-
-def _subtitle() -> str:
-    run = data.reference()
-    return (
-        f"{run.machine.cpu}, {run.machine.cores} cores, "
-        f"{run.machine.python}, {run.started[:10]}"
-    )
-
-
 def file(scheme: str) -> Path:
     """Where the picture of a scheme is."""
     return FOLDER / f"ladder-{scheme}.svg"
@@ -122,11 +119,9 @@ def file(scheme: str) -> Path:
 
 def write() -> list[Path]:
     """Draw both pictures anew."""
-    written = []
     for name, scheme in SCHEMES.items():
         file(name).write_text(draw(scheme), encoding="utf-8")
-        written.append(file(name))
-    return written
+    return [file(name) for name in SCHEMES]
 
 
 def stale() -> list[Path]:

@@ -5,7 +5,7 @@ another page would be neither rewritten nor checked. So its sentences go
 through the page itself: they ride along as elements at the end of the
 page while Markdown and the site's builder work on it, then each is put
 where the fence left a place for it. Code, emphasis, numbers and links
-work as in any paragraph, and a dead link fails the strict build.
+work as in any paragraph, and a dead link fails MkDocs' strict build.
 """
 
 import re
@@ -30,8 +30,7 @@ class _Board(Treeprocessor):  # type: ignore[misc]
     def run(self, root: ElementTree.Element) -> None:
         """Add one element for each sentence at the end of the page."""
         for place, text in self.waiting:
-            element = ElementTree.SubElement(root, "span")
-            element.set(MARK, str(place))
+            element = ElementTree.SubElement(root, "span", {MARK: str(place)})
             element.text = text
         self.waiting.clear()
 
@@ -41,16 +40,13 @@ class _Alight(Treeprocessor):  # type: ignore[misc]
 
     def run(self, root: ElementTree.Element) -> None:
         """Fill the places the fences have left."""
-        for element in list(root):
-            place = element.attrib.pop(MARK, None)
-            if place is None:
-                continue
+        for element in root.findall(f"span[@{MARK}]"):
             root.remove(element)
             element.tail = None
-            html = self.md.serializer(element)
-            inner = re.fullmatch(r"(?s)<span[^>]*>(.*)</span>", html.strip())
-            text = inner[1] if inner else ""
-            self.md.htmlStash.rawHtmlBlocks[int(place)] = text
+            html = self.md.serializer(element).strip()
+            place = int(element.attrib[MARK])
+            text = re.sub(r"^<span[^>]*>|</span>$", "", html)
+            self.md.htmlStash.rawHtmlBlocks[place] = text
 
 
 def line(md: Any, text: str) -> str:

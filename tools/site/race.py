@@ -22,9 +22,9 @@ from tools.site import (
     race_lines,
     race_stage,
 )
+from tools.site.elements import table
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
-from tools.site.tables import table
+from tools.site.fence_call import fence, uid, up
 
 MOST_SERVERS = 2
 MARGIN = 1.02  # of the time axis, beyond the last answer
@@ -66,7 +66,7 @@ def _render(text: str, md: Any) -> str:
         f'<div class="race-result">{_charts(ident, runs, end * MARGIN)}'
         f"{_tables(runs)}</div>"
         f'<script type="application/json">{_data(runs, end)}</script>'
-        f"<figcaption>{_caption(own, runs, _up(md))}</figcaption>"
+        f"<figcaption>{_caption(own, runs, up(md))}</figcaption>"
         "</figure>"
     )
 
@@ -152,14 +152,6 @@ def _tables(runs: list[Run]) -> str:
         '<details class="seven-data race-data"><summary>These recordings '
         f"as a table</summary><div>{tables}</div></details>"
     )
-
-
-def _up(md: Any) -> str | None:
-    """From the page to the top of the site; None where MkDocs is not."""
-    if "relpath" not in md.treeprocessors:
-        return None
-    url: str = md.treeprocessors["relpath"].file.url
-    return "../" * url.count("/")
 
 
 def _caption(own: str, runs: list[Run], up: str | None) -> str:

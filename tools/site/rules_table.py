@@ -25,9 +25,9 @@ from tools.data.rules_seen import (
 from tools.rules import RULES, Rule
 from tools.servers import LESSONS, SERVERS, YES, Server
 from tools.site import options
+from tools.site.elements import table
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
-from tools.site.tables import table
+from tools.site.fence_call import fence, uid
 
 SECTIONS = {  # name in a fence -> part of tools/rules.py
     "running": "Running",

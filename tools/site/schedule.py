@@ -15,7 +15,6 @@ day`` a single day with its breaks.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
@@ -24,16 +23,16 @@ from tools.learn import exercises as known
 from tools.learn.exercises import Exercise, ExerciseError
 from tools.servers import ROOT
 from tools.site import options
+from tools.site.elements import table
 from tools.site.errors import SiteError
-from tools.site.exercise import anchor, page_of
-from tools.site.fence import fence
+from tools.site.exercise import link
+from tools.site.fence_call import fence
 from tools.site.prose import line as prose
-from tools.site.tables import table
 
 PLAN = ROOT / "docs" / "teach" / "schedule.yml"
 STEPS = range(1, 8)
 HOWS = ("talk", "ask", "demo", "read", "race", "exercise", "break")
-LIMITS = ("session", "homework", "day")
+HEAD = ["At", "How", "What", "Minutes"]
 
 
 @dataclass(frozen=True)
@@ -54,31 +53,56 @@ class Part:
 class Session:
     """One of the seven: its parts in class, and what comes after.
 
-    homework: exercises that all should do; more: what is left of the
-    step's exercises, for those who like.
+    homework: exercises that all should do.
     """
 
     step: int
     title: str
     parts: tuple[Part, ...]
     homework: tuple[Exercise, ...]
-    more: tuple[Exercise, ...]
 
     @property
     def minutes(self) -> int:
         """In class."""
-        return sum(part.minutes for part in self.parts)
+        return sum_of(self.parts)
+
+    @property
+    def in_class(self) -> list[Exercise]:
+        """The exercises that are done there."""
+        return [e for part in self.parts for e in part.exercises]
+
+    @property
+    def more(self) -> list[Exercise]:
+        """What is left of the step's exercises, for those who like."""
+        given = (*self.in_class, *self.homework)
+        every = known.everything()
+        return [e for e in every if e.step == self.step and e not in given]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it. limits: minutes for each of LIMITS; begins: the day's
-    first minute, counted from midnight."""
+    """All of it. limits: minutes of a session, its homework, and the day;
+    begins: the day's first minute, counted from midnight."""
 
     limits: dict[str, int]
     begins: int
     sessions: tuple[Session, ...]
     day: tuple[Part, ...]
+
+    @property
+    def worked(self) -> int:
+        """The minutes of the day without the breaks."""
+        return sum_of([part for part in self.day if part.how != "break"])
+
+
+def sum_of(parts: Sequence[Part | Exercise]) -> int:
+    """The minutes of all."""
+    return sum(part.minutes for part in parts)
+
+
+def clock(minutes: int) -> str:
+    """Minutes as hours and minutes: 95 is 1:35."""
+    return f"{minutes // 60}:{minutes % 60:02}"
 
 
 def plan() -> Plan:
@@ -90,197 +114,146 @@ def read(text: str) -> Plan:
     """A plan from YAML. Raises SiteError if it does not add up."""
     try:
         found = yaml.safe_load(text)
+        hours, minutes = found["begins"].split(":")
         made = Plan(
-            limits={name: int(found["limits"][name]) for name in LIMITS},
-            begins=_moment(found["begins"]),
-            sessions=tuple(_session(entry) for entry in found["sessions"]),
-            day=tuple(_part(entry) for entry in found["day"]),
+            found["limits"], int(hours) * 60 + int(minutes),
+            tuple(
+                Session(
+                    entry["step"], entry["title"],
+                    tuple(_part(part) for part in entry["parts"]),
+                    tuple(known.by_id(word) for word in entry["homework"]),
+                )
+                for entry in found["sessions"]
+            ),
+            tuple(_part(entry) for entry in found["day"]),
         )
-    except ExerciseError as error:
+        _check(made)
+    except (SiteError, ExerciseError) as error:
         raise SiteError(f"{PLAN.name}: {error}") from None
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise SiteError(f"{PLAN.name} is no plan: {error!r}") from None
-    _check(made)
     return made
-
-
-def _session(entry: dict[str, Any]) -> Session:
-    step = int(entry["step"])
-    parts = tuple(_part(part) for part in entry["parts"])
-    homework = tuple(known.by_id(word) for word in entry["homework"])
-    in_class = [e for part in parts for e in part.exercises]
-    more = tuple(
-        e for e in known.everything()
-        if e.step == step and e not in (*in_class, *homework)
-    )
-    return Session(step, str(entry["title"]), parts, homework, more)
 
 
 def _part(entry: dict[str, Any]) -> Part:
     """A part as it stands in the file: one key of HOWS, and the minutes."""
-    (how,) = [key for key in entry if key != "minutes"]
+    (how,) = entry.keys() - {"minutes"}
     if how not in HOWS:
-        raise SiteError(
-            f"{PLAN.name}: {how!r} is none of {', '.join(HOWS)}"
-        )
+        raise SiteError(f"{how!r} is none of {', '.join(HOWS)}")
     if how != "exercise":
         return Part(how, str(entry[how]), int(entry["minutes"]))
     if "minutes" in entry:
-        raise SiteError(
-            f"{PLAN.name}: the minutes of {entry[how]} stand in its task.md"
-        )
+        raise SiteError(f"the minutes of {entry[how]} stand in its task.md")
     chosen = tuple(known.by_id(word) for word in entry[how])
-    return Part(how, "", sum(e.minutes for e in chosen), chosen)
+    return Part(how, "", sum_of(chosen), chosen)
 
 
 def _check(made: Plan) -> None:
     """Raise SiteError for what does not fit."""
     if [s.step for s in made.sessions] != list(STEPS):
-        raise SiteError(f"{PLAN.name} must have the seven steps in order")
+        raise SiteError("the sessions must be the seven steps in order")
+    takes = [("the day", made.worked, made.limits["day"])]
     for session in made.sessions:
         name = f"session {session.step}"
-        used = [e.id for p in session.parts for e in p.exercises]
-        used += [e.id for e in session.homework]
-        for ident in used:
-            if used.count(ident) > 1:
-                raise SiteError(f"{name} has {ident} twice")
-            if known.by_id(ident).step != session.step:
-                raise SiteError(f"{name} has {ident}, of another step")
-        _fits(name, session.minutes, made.limits["session"])
-        home = sum(e.minutes for e in session.homework)
-        _fits(f"the homework of {name}", home, made.limits["homework"])
-    _fits("the day", _worked(made.day), made.limits["day"])
-    _fits("the clock", made.begins + _all(made.day), 24 * 60)
-
-
-def _fits(name: str, minutes: int, limit: int) -> None:
-    if minutes > limit:
-        raise SiteError(f"{name} takes {minutes} minutes of {limit}")
-
-
-def _all(parts: Sequence[Part]) -> int:
-    return sum(part.minutes for part in parts)
-
-
-def _worked(parts: Sequence[Part]) -> int:
-    """The minutes without the breaks."""
-    return sum(part.minutes for part in parts if part.how != "break")
-
-
-def _moment(text: str) -> int:
-    """A time of the day, as in "9:00", in minutes from midnight."""
-    hours, minutes = text.split(":")
-    return int(hours) * 60 + int(minutes)
-
-
-def clock(minutes: int) -> str:
-    """Minutes as hours and minutes: 95 is 1:35."""
-    return f"{minutes // 60}:{minutes % 60:02}"
+        used = [*session.in_class, *session.homework]
+        for one in used:
+            if used.count(one) > 1:
+                raise SiteError(f"{name} has {one.id} twice")
+            if one.step != session.step:
+                raise SiteError(f"{name} has {one.id}, of another step")
+        home = sum_of(session.homework)
+        takes += [
+            (name, session.minutes, made.limits["session"]),
+            (f"the homework of {name}", home, made.limits["homework"]),
+        ]
+    for name, minutes, limit in takes:
+        if minutes > limit:
+            raise SiteError(f"{name} takes {minutes} minutes of {limit}")
 
 
 # As HTML --------------------------------------------------------------------
 
 
-def _link(md: Any, exercise: Exercise) -> str:
-    """An exercise with a link to it. HTML."""
-    href = f"../{page_of(exercise.step)}.html#{anchor(exercise)}"
-    title = prose(md, exercise.title)
-    return f'<a href="{escape(href)}">{exercise.id}</a> {title}'
-
-
-def _links(md: Any, chosen: Sequence[Exercise]) -> str:
-    """Exercises, a line each. HTML."""
-    return "<br>".join(_link(md, e) for e in chosen)
+def _links(md: Any, chosen: Sequence[Exercise], between: str) -> str:
+    return between.join(
+        f"{link(e, e.id)} {prose(md, e.title)}" for e in chosen
+    )
 
 
 def _rows(
     md: Any, parts: Sequence[Part], begins: int = 0
 ) -> Iterator[list[str]]:
-    """A row for each part: when it begins, how, what, minutes. HTML."""
+    """A row for each part: when it begins, how, what, minutes."""
     now = begins
     for part in parts:
-        what = _links(md, part.exercises) or prose(md, part.what)
+        what = _links(md, part.exercises, "<br>") or prose(md, part.what)
         yield [clock(now), part.how.capitalize(), what, str(part.minutes)]
         now += part.minutes
     yield [clock(now), "End", "", ""]
 
 
-def _after(md: Any, name: str, chosen: Sequence[Exercise]) -> str:
-    """A line below the table; nothing if nothing is chosen. HTML."""
-    if not chosen:
-        return ""
-    words = ", ".join(_link(md, e) for e in chosen)
-    minutes = sum(e.minutes for e in chosen)
-    return f"<p><strong>{name}</strong> ({minutes} minutes): {words}.</p>"
+def _sum(minutes: int, limit: int, more: str = "") -> str:
+    spare = f", {limit - minutes} to spare" if minutes < limit else ""
+    said = f"{minutes} of {limit} minutes{spare}{more}."
+    return f'<p class="seven-schedule__sum">{said}</p>'
 
 
-def _of(minutes: int, limit: int) -> str:
-    left = limit - minutes
-    spare = f", {left} to spare" if left else ""
-    return f"{minutes} of {limit} minutes{spare}"
-
-
-HEAD = ["At", "How", "What", "Minutes"]
-
-
-def _one(made: Plan, step: int, md: Any) -> str:
-    """One session. HTML."""
+def _session(made: Plan, step: int, md: Any) -> str:
+    """One session, and what comes after it."""
     if step not in STEPS:
         raise SiteError(f"there is no session {step}")
     session = made.sessions[step - 1]
-    shown = table(
-        HEAD, list(_rows(md, session.parts)), f"The minutes of session {step}"
-    )
-    total = _of(session.minutes, made.limits["session"])
-    return (
-        f'{shown}<p class="seven-schedule__sum">{total}.</p>'
-        f"{_after(md, 'Homework', session.homework)}"
-        f"{_after(md, 'For those who want more', session.more)}"
-    )
+    rows = list(_rows(md, session.parts))
+    html = table(HEAD, rows, f"The minutes of session {step}")
+    html += _sum(session.minutes, made.limits["session"])
+    for name, chosen in (
+        ("Homework", session.homework),
+        ("For those who want more", session.more),
+    ):
+        if chosen:
+            html += (
+                f"<p><strong>{name}</strong> ({sum_of(chosen)} minutes): "
+                f"{_links(md, chosen, ', ')}.</p>"
+            )
+    return html
 
 
 def _weeks(made: Plan, md: Any) -> str:
-    """All sessions, a row each. HTML."""
-    body, total, home = [], 0, 0
-    for session in made.sessions:
-        in_class = [e for p in session.parts for e in p.exercises]
-        minutes = sum(e.minutes for e in session.homework)
-        body.append([
+    """All sessions, a row each."""
+    body = [
+        [
             f'<a href="sessions.html#session-{session.step}">'
             f"{session.step} {prose(md, session.title)}</a>",
-            _links(md, in_class),
-            str(session.minutes), _links(md, session.homework), str(minutes),
-        ])
-        total += session.minutes
-        home += minutes
+            _links(md, session.in_class, "<br>"), str(session.minutes),
+            _links(md, session.homework, "<br>"),
+            str(sum_of(session.homework)),
+        ]
+        for session in made.sessions
+    ]
+    total, home = (sum(int(row[at]) for row in body) for at in (2, 4))
     body.append(["Sum", "", str(total), "", str(home)])
     head = ["Session", "Exercises", "Minutes", "Homework", "Minutes"]
     return table(head, body, "The seven sessions")
 
 
 def _day(made: Plan, md: Any) -> str:
-    """The day, by the clock. HTML."""
+    """The day, by the clock."""
     rows = list(_rows(md, made.day, made.begins))
-    worked, limit = _worked(made.day), made.limits["day"]
-    breaks = _all(made.day) - worked
-    return (
-        f"{table(HEAD, rows, 'One day')}"
-        f'<p class="seven-schedule__sum">{_of(worked, limit)}, and {breaks} '
-        "minutes of breaks.</p>"
-    )
+    breaks = f", and {sum_of(made.day) - made.worked} minutes of breaks"
+    shown = table(HEAD, rows, "One day")
+    return shown + _sum(made.worked, made.limits["day"], breaks)
 
 
 def _schedule(text: str, md: Any) -> str:
     """A session, all of them, or a day."""
     given = options.parse(text, ["show"], ["step"])
-    made = plan()
-    show, step = given["show"], options.whole(given, "step")
-    if show == "session" and step is not None:
-        return _one(made, step, md)
-    if show == "weeks":
-        return _weeks(made, md)
-    if show == "day":
-        return _day(made, md)
+    match given["show"], options.whole(given, "step"):
+        case "session", int(step):
+            return _session(plan(), step, md)
+        case "weeks", None:
+            return _weeks(plan(), md)
+        case "day", None:
+            return _day(plan(), md)
     raise SiteError("show: session (with its step), weeks or day")
 
 

@@ -1,17 +1,32 @@
-"""Pieces of real source files, found by name, never by line number."""
+"""Pieces of source files, found by name, and what changed between two.
+
+Fence ``source``: ``file`` and one of ``name`` (of functions and classes,
+comma between), ``section`` (what stands under a banner), ``idea: yes``
+(what is this step's own) and ``whole: yes``. Fence ``stepdiff``: ``from``,
+``to`` and perhaps ``context``, how many equal lines stand around.
+"""
 
 import ast
+import difflib
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 from tools.servers import ROOT, SERVERS
+from tools.site import options
 from tools.site.errors import SiteError
+from tools.site.fence_call import code, fence
 
 # The lines between which every server is the same: "# === HTTP, ... ===".
 BANNER = re.compile(r"^# ={3,} (?P<title>.*?) =+$")
-HTTP = "HTTP, the same in every step"
-COMMAND_LINE = "Command line, the same in every step"
+SHARED = (
+    "HTTP, the same in every step", "Command line, the same in every step",
+)
+START = 'if __name__ == "__main__":'
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,15 @@ class Piece:
     text: str
 
 
+@dataclass(frozen=True)
+class Diff:
+    """A unified diff and how many lines came and went."""
+
+    text: str
+    added: int
+    removed: int
+
+
 def read(file: str) -> str:
     """The text of a file of the repository, or of a server by its name."""
     return path(file).read_text(encoding="utf-8")
@@ -30,10 +54,8 @@ def read(file: str) -> str:
 
 def path(file: str) -> Path:
     """The path of a file, by its path from the root or a server's name."""
-    for server in SERVERS:
-        if server.name == file:
-            file = server.file
-    found = (ROOT / file).resolve()
+    files = {server.name: server.file for server in SERVERS}
+    found = (ROOT / files.get(file, file)).resolve()
     if not found.is_relative_to(ROOT):
         raise SiteError(f"{file} is not in this repository")
     if not found.is_file():
@@ -61,44 +83,45 @@ def find(text: str, name: str) -> Piece:
     The comment is what stands directly above, without an empty line
     between. ``docstring`` is the text at the top of the file.
     """
-    tree = ast.parse(text)
+    lines = text.splitlines()
+    body = ast.parse(text).body
     if name == "docstring":
-        return _docstring(text, tree)
-    body: list[ast.stmt] = tree.body
-    node: ast.stmt | None = None
+        return cut(lines, body[0].lineno, body[0].end_lineno or 0)
     for part in name.split("."):
-        node = next((n for n in body if part in _names(n)), None)
-        if node is None:
+        found = [node for node in body if part in _names(node)]
+        if not found:
             raise SiteError(f"there is no {name!r} in it")
+        node = found[0]
         body = getattr(node, "body", [])
-    assert node is not None and node.end_lineno is not None
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
-    lines = text.splitlines()
-    indent = node.col_offset
-    above = re.compile(rf"^ {{{indent}}}#(?! =)")
+    above = re.compile(rf"^ {{{node.col_offset}}}#(?! =)")
     while first > 1 and above.match(lines[first - 2]):
         first -= 1
-    piece = cut(lines, first, node.end_lineno)
-    if not indent:
-        return piece
-    cleared = [line[indent:] for line in piece.text.splitlines()]
-    return Piece(piece.first, piece.last, "\n".join(cleared))
+    piece = cut(lines, first, node.end_lineno or 0)
+    return Piece(piece.first, piece.last, dedent(piece.text))
+
+
+def _names(node: ast.stmt) -> list[str]:
+    """What a statement gives a name to."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.Assign(targets=targets):
+            return [t.id for t in targets if isinstance(t, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+    return []
 
 
 def section(text: str, title: str) -> Piece:
     """What stands under a banner ``# === title ===``, banner included."""
     lines = text.splitlines()
-    banners = _banners(lines)
-    for at, (number, name) in enumerate(banners):
+    banners = [*_banners(lines), (len(lines) + 1, "")]
+    for (first, name), (end, _) in itertools.pairwise(banners):
         if name.startswith(title):
-            end = (
-                banners[at + 1][0] - 1
-                if at + 1 < len(banners)
-                else len(lines)
-            )
-            return cut(lines, number, end)
-    titles = ", ".join(repr(name) for _, name in banners) or "none"
+            return cut(lines, first, end - 1)
+    titles = ", ".join(repr(name) for _, name in banners[:-1])
     raise SiteError(f"no banner begins with {title!r}; there are {titles}")
 
 
@@ -108,43 +131,97 @@ def idea(text: str) -> Piece:
     The docstring at the top is left out.
     """
     lines = text.splitlines()
-    shared = (HTTP, COMMAND_LINE)
-    ends = [n for n, name in _banners(lines) if name in shared]
-    last = min(ends) - 1 if ends else len(lines)
+    shared = [n for n, name in _banners(lines) if name in SHARED]
+    last = min(shared) - 1 if shared else len(lines)
     tree = ast.parse(text)
-    first = 1
-    if ast.get_docstring(tree) is not None:
-        first = (tree.body[0].end_lineno or 0) + 1
-    return cut(lines, first, last)
+    described = ast.get_docstring(tree) is not None
+    first = (tree.body[0].end_lineno or 0) if described else 0
+    return cut(lines, first + 1, last)
 
 
-def _banners(lines: list[str]) -> list[tuple[int, str]]:
-    found = []
+def _banners(lines: list[str]) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(lines, 1):
-        match = BANNER.match(line)
-        if match:
-            found.append((number, match["title"]))
-    return found
+        if match := BANNER.match(line):
+            yield number, match["title"]
 
 
-def _names(node: ast.stmt) -> list[str]:
-    match node:
-        case (
-            ast.FunctionDef(name=name)
-            | ast.AsyncFunctionDef(name=name)
-            | ast.ClassDef(name=name)
-        ):
-            return [name]
-        case ast.Assign(targets=targets):
-            return [t.id for t in targets if isinstance(t, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-    return []
+def changes(old: str, new: str, context: int = 2) -> Diff:
+    """The diff of the parts in which two servers differ."""
+    lines = list(
+        difflib.unified_diff(_own(old), _own(new), n=context, lineterm="")
+    )[2:]
+    if not lines:
+        raise SiteError("the two files do not differ")
+    # Line numbers are of the cut parts, not of the files: of no use.
+    body = ["\u22ee" if line.startswith("@@") else line for line in lines]
+    return Diff(
+        "\n".join(body[1:]),
+        sum(line.startswith("+") for line in body),
+        sum(line.startswith("-") for line in body),
+    )
 
 
-def _docstring(text: str, tree: ast.Module) -> Piece:
-    if ast.get_docstring(tree) is None:
-        raise SiteError("it has no docstring")
-    node = tree.body[0]
-    assert node.end_lineno is not None
-    return cut(text.splitlines(), node.lineno, node.end_lineno)
+def _own(text: str) -> list[str]:
+    """What is this file's own: the idea, and how it starts, at the end."""
+    lines = text.splitlines()
+    tail = lines[lines.index(START):] if START in lines else []
+    return [*idea(text).text.splitlines(), "", *tail]
+
+
+def _source(text: str, md: Any) -> str:
+    """Pieces of one file as one block of code."""
+    chosen = options.parse(
+        text, ["file"], ["name", "section", "idea", "whole"]
+    )
+    content = read(chosen["file"])
+    match [(key, value) for key, value in chosen.items() if key != "file"]:
+        case [("name", names)]:
+            found = [find(content, n.strip()) for n in names.split(",")]
+        case [("section", title)]:
+            found = [section(content, title)]
+        case [("idea", "yes")]:
+            found = [idea(content)]
+        case [("whole", "yes")]:
+            found = [cut(content.splitlines(), 1, content.count("\n"))]
+        case _:
+            raise SiteError("give one of name, section, idea and whole")
+    words = ", ".join(
+        f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}"
+        for p in found
+    )
+    shown, numbers = _join(found)
+    file = label(chosen["file"])
+    title = f"{file}, {'line' if words.isdigit() else 'lines'} {words}"
+    return code(md, shown, "python", title, file, numbers)
+
+
+def _join(found: list[Piece]) -> tuple[str, list[int | None]]:
+    """Pieces as one text, and of each line its number in the file.
+
+    Neighbours stand as in the file, others two lines apart.
+    """
+    lines = found[0].text.split("\n")
+    numbers: list[int | None] = [*range(found[0].first, found[0].last + 1)]
+    for last, piece in itertools.pairwise(found):
+        gap = piece.first - last.last - 1
+        space = gap if gap in (0, 1) else 2
+        lines += [*[""] * space, *piece.text.split("\n")]
+        numbers += [*[None] * space, *range(piece.first, piece.last + 1)]
+    return "\n".join(lines), numbers
+
+
+def _stepdiff(text: str, md: Any) -> str:
+    """What changed between two servers, the shared sections left out."""
+    chosen = options.parse(text, ["from", "to"], ["context"])
+    old, new = chosen["from"], chosen["to"]
+    context = options.whole(chosen, "context")
+    found = changes(read(old), read(new), 2 if context is None else context)
+    title = (
+        f"{label(old)} → {label(new)}: {found.added} lines in, "
+        f"{found.removed} out"
+    )
+    return code(md, found.text, "diff", title)
+
+
+source = fence(_source)
+stepdiff = fence(_stepdiff)

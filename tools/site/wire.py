@@ -23,7 +23,7 @@ from tools.data.exchange import CODING, Exchange
 from tools.servers import by_name
 from tools.site import options
 from tools.site.errors import SiteError
-from tools.site.fence import fence, uid
+from tools.site.fence_call import fence, uid
 from tools.site.meanings import MEANINGS, Meaning
 from tools.site.prose import line as prose
 
@@ -152,7 +152,7 @@ def meaning(side: str, field: Field) -> tuple[str, Meaning]:
             return key, MEANINGS[key]
     raise SiteError(
         f"nothing explains {side} {what} {field.value!r}: add it to "
-        "MEANINGS in tools/site/meanings.py"
+        "MEANINGS in tools/site/meanings.toml"
     )
 
 

@@ -310,20 +310,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def impossible() -> str | None:
     """Why nothing can be recorded here and what to do, or None."""
-    missing = preflight.no_strace()
-    if missing is None:
-        return None
     if sys.platform != "linux":
         return (
             "Recording needs strace, which is for Linux: the site shows the "
             "recordings in docs/data/recordings."
         )
-    if "not installed" in missing:
+    missing = preflight.no_strace()
+    if missing and "not installed" in missing:
         return (
             "Recording needs strace, which is not installed: install the "
             "package strace, as in sudo apt-get install strace."
         )
-    return f"Recording is not possible: {missing}."
+    return f"Recording is not possible: {missing}." if missing else None
 
 
 def run(options: argparse.Namespace) -> int:

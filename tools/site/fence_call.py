@@ -1,9 +1,10 @@
-"""What every fence shares: its call, its id, its blocks of code.
+"""How a page calls a fence, and what it may ask of the page.
 
 A fence that cannot do its job raises SuperFencesException, which ends the
 build, with or without --strict.
 """
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from html import escape
@@ -15,27 +16,41 @@ from pymdownx.superfences import (  # type: ignore[import-untyped]
 
 from tools.site.errors import SiteError
 
-Fence = Callable[..., str]
-Render = Callable[[str, Any], str]
+Render = Callable[[str, Any], str]  # what stands in a fence, the page: HTML
 
 
-def fence(render: Render) -> Fence:
-    """A fence as superfences calls it, from what makes its HTML."""
+def fence(render: Render) -> Callable[..., str]:
+    """A fence as superfences calls it, from what makes its HTML.
 
-    def called(
-        source: str, language: str, css_class: str,
-        options: dict[str, Any], md: Any, **rest: Any,
-    ) -> str:
-        try:
-            return render(source, md)
-        except Exception as error:  # anything else, superfences swallows
-            why = str(error) if isinstance(error, SiteError) else repr(error)
-            raise SuperFencesException(
-                f"the fence {language!r} cannot be made: {why}\n{source}"
-            ) from error
+    Zensical pickles the settings, so this is no function inside another.
+    """
+    return functools.partial(_called, render)
 
-    called.__doc__ = render.__doc__
-    return called
+
+def _called(
+    render: Render, source: str, language: str, css_class: str,
+    options: dict[str, Any], md: Any, **rest: Any,
+) -> str:
+    try:
+        return render(source, md)
+    except Exception as error:  # anything else, superfences swallows
+        why = str(error) if isinstance(error, SiteError) else repr(error)
+        raise SuperFencesException(
+            f"the fence {language!r} cannot be made: {why}\n{source}"
+        ) from error
+
+
+def up(md: Any) -> str | None:
+    """From the page to the top of the site; None if no builder tells.
+
+    MkDocs and Zensical each have their own way of saying which page it is.
+    """
+    url = None
+    if "relpath" in md.treeprocessors:
+        url = md.treeprocessors["relpath"].file.url
+    elif "rendering_context" in md.preprocessors:
+        url = md.preprocessors["rendering_context"].page.url
+    return None if url is None else "../" * url.count("/")
 
 
 def uid(md: Any, *words: str) -> str:

@@ -1,0 +1,172 @@
+"""What was measured: the fences of charts and tables, the inline numbers.
+
+A fence that cannot do its job raises SuperFencesException, a number
+InlineHiliteException: both end the build, with or without --strict.
+"""
+
+from typing import Any
+
+from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
+    InlineHiliteException,
+)
+
+from tools.data.results import Point
+from tools.servers import Server
+from tools.site import (
+    charts,
+    data,
+    elements,
+    experiments,
+    figures,
+    inline_number,
+    options,
+    result_tables,
+    rules_table,
+    sweep_chart,
+)
+from tools.site.errors import SiteError
+from tools.site.fence_call import fence, uid
+
+
+def num(source: str, language: str, css_class: str, md: Any) -> str:
+    """A measured number in a sentence; see `inline_number.inline`."""
+    try:
+        return inline_number.inline(source)
+    except Exception as error:  # anything else, inlinehilite swallows
+        why = str(error) if isinstance(error, SiteError) else repr(error)
+        raise InlineHiliteException(
+            f"the number {source!r} cannot be made: {why}"
+        ) from error
+
+
+def _rows(chosen: dict[str, str]) -> list[result_tables.Shown]:
+    """Servers with their point in a suite, and what stands beside it."""
+    clients = options.whole(chosen, "clients")
+    rows = []
+    for server in options.servers(chosen.get("servers", "all")):
+        where = (server.name, chosen["suite"], clients)
+        point = data.reference_point(*where)
+        rows.append((server, point, data.beside_point(*where)))
+    mark = chosen.get("mark")
+    if mark is not None and mark not in [server.name for server, _, _ in rows]:
+        raise SiteError(f"the marked server {mark!r} is not shown")
+    return rows
+
+
+def _caption(chosen: dict[str, str], points: list[Point], suite: str) -> str:
+    return result_tables.caption(chosen.get("caption", ""), points, suite)
+
+
+def _bars(text: str, md: Any) -> str:
+    """A bar chart of one figure of one suite."""
+    chosen = options.parse(
+        text, ["suite", "title"],
+        ["figure", "servers", "clients", "mark", "caption"],
+    )
+    name, suite = chosen.get("figure", charts.RATE), chosen["suite"]
+    figures.figure(name)
+    rows = _rows(chosen)
+    points = [point for _, point, _ in rows]
+    for point in points:
+        figures.required(point, name)
+    mark, load = chosen.get("mark"), str(points[0].clients)
+    return charts.bars(
+        uid(md, "bars", suite, name, mark or "", load), chosen["title"],
+        name, rows, mark, _caption(chosen, points, suite),
+    )
+
+
+def _sweep(text: str, md: Any) -> str:
+    """Requests/s over clients for several servers."""
+    chosen = options.parse(text, ["title"], ["servers", "caption"])
+    servers = options.servers(chosen.get("servers", "steps"))
+    lines = [_line(server) for server in servers]
+    points = [point for line in lines for point in line.points]
+    return sweep_chart.sweep(
+        uid(md, "sweep", *(server.name for server in servers)),
+        chosen["title"], lines, _caption(chosen, points, "sweep"),
+    )
+
+
+def _line(server: Server) -> sweep_chart.Line:
+    points = data.reference().suite("sweep", server.name)
+    if not points:
+        raise SiteError(f"the reference has no sweep of {server.name}")
+    points.sort(key=lambda point: point.clients)
+    own = data.beside_points("sweep", server.name)
+    return sweep_chart.Line(server, points, own)
+
+
+def _abtable(text: str, md: Any) -> str:
+    """The load generator's figures for one server or several."""
+    chosen = options.parse(
+        text, ["servers", "suite"],
+        ["clients", "mark", "caption", "failed", "columns"],
+    )
+    rows, suite = _rows(chosen), chosen["suite"]
+    names = [server.name for server, _, _ in rows]
+    columns = options.words(chosen, "columns") or result_tables.COLUMNS
+    return result_tables.measured(
+        uid(md, "measured", suite, *names), rows, chosen.get("mark"),
+        options.yes(chosen, "failed"),
+        _caption(chosen, [point for _, point, _ in rows], suite),
+        tuple(columns),
+    )
+
+
+def _experiment(text: str, md: Any) -> str:
+    """A table of a run of ``./bench.sh NAME``."""
+    chosen = options.parse(
+        text, ["run", "suite", "figures"],
+        ["against", "mark", "rows", "clients", "caption"],
+    )
+    name, suite = chosen["run"], chosen["suite"]
+    rows = chosen.get("rows", "").split(";")
+    shown = experiments.show(
+        name, suite, options.whole(chosen, "clients"),
+        options.words(chosen, "figures"), chosen.get("against", ""),
+        chosen.get("mark", ""), [row.strip() for row in rows if row],
+    )
+    points = experiments.points(name, suite)
+    repeats = max(len(point.runs) for point in points)
+    return elements.figure(
+        uid(md, "experiment", name, suite, chosen["figures"]), "measured",
+        shown, experiments.caption(name, chosen.get("caption", ""), repeats),
+    )
+
+
+def _machine(text: str, md: Any) -> str:
+    """Where, when and with what the numbers were measured."""
+    options.parse(text, [])
+    return result_tables.machine()
+
+
+def _lessons(text: str, md: Any) -> str:
+    """The table of lessons, as the recorded run of the tests saw it."""
+    chosen = options.parse(text, [], ["servers"])
+    servers = options.servers(chosen.get("servers", "all"))
+    run = rules_table.recorded()
+    rules_table.check_lessons(run, servers)
+    return result_tables.lessons(
+        servers, uid(md, "lessons"), rules_table.caption(run)
+    )
+
+
+def _raw(text: str, md: Any) -> str:
+    """What ab printed in the first run of a suite, unchanged."""
+    chosen = options.parse(text, ["server", "suite"], ["clients"])
+    server = options.server(chosen["server"]).name
+    clients = options.whole(chosen, "clients")
+    return result_tables.raw_output(
+        data.printed(server, chosen["suite"], clients),
+        f"What the load generator printed for {server}",
+    )
+
+
+bars = fence(_bars)
+sweep = fence(_sweep)
+abtable = fence(_abtable)
+experiment = fence(_experiment)
+machine = fence(_machine)
+lessons = fence(_lessons)
+raw = fence(_raw)

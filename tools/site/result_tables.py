@@ -1,0 +1,188 @@
+"""Tables of the results: what was measured, where, and in which words."""
+
+from collections.abc import Callable
+from html import escape
+
+from tools.data.results import SUITES, Point, Results
+from tools.servers import LESSONS, Server
+from tools.site import data, elements
+from tools.site.errors import SiteError
+from tools.site.figures import cell, figure, required
+
+COLUMNS: tuple[str, ...] = (
+    "requests_per_second", "share", "p50", "p99", "failures", "cpu_ms",
+    "peak_memory", "threads",
+)
+MOST = 3  # different facts of several runs that are named, not counted
+
+Shown = tuple[Server, Point, Point | None]  # and what stands beside it
+
+
+def measured(
+    uid: str, rows: list[Shown], mark: str | None, failed_ok: bool,
+    caption: str, columns: tuple[str, ...] = COLUMNS,
+) -> str:
+    """The load generator's figures of servers, a row each.
+
+    What stands beside the reference has a second row below. A point
+    without a possible number of requests has no share.
+    """
+    if not any(point.possible for _, point, _ in rows):
+        columns = tuple(name for name in columns if name != "share")
+    count = len(data.beside())
+    body, servers = [], []
+    for server, point, other in rows:
+        if not failed_ok:
+            for name in columns:
+                required(point, name)
+        heading = f"<strong>{server.name}</strong>"
+        if server.name == mark:
+            heading += " this step"
+        body.append(_row(heading, point, columns, False))
+        servers.append(server.name)
+        if count:
+            body.append(_row(data.who(other), other, columns, count > 1))
+            servers.append(server.name)
+    head = ["Server", *(figure(name).label for name in columns)]
+    shown = elements.table(head, body, "What was measured", servers)
+    commands = _commands([point for _, point, _ in rows])
+    return elements.figure(uid, "measured", shown, caption + commands)
+
+
+def _row(
+    heading: str, point: Point | None, columns: tuple[str, ...], spread: bool
+) -> list[str]:
+    """spread: that of every figure, not of the requests/s alone."""
+    if point is not None and point.reason and point.status != "ok":
+        heading += f"<br><small>{escape(point.reason)}</small>"
+    return [
+        heading,
+        *(
+            cell(point, name, spread or name == "requests_per_second")
+            for name in columns
+        ),
+    ]
+
+
+def _commands(points: list[Point]) -> str:
+    """The commands that measured, each once, folded away."""
+    found = [point.runs[0].command for point in points if point.runs]
+    lines = "\n".join(dict.fromkeys(found))
+    if not lines:
+        return ""
+    word = "commands" if "\n" in lines else "command"
+    return elements.folded(f"The {word}", elements.preformatted(lines))
+
+
+def caption(own: str, points: list[Point], suite: str) -> str:
+    """What was measured, how often, where and when. HTML.
+
+    own: what the page itself says, plain text.
+    """
+    words = [escape(own)] if own else []
+    words.append(f"Load: {escape(SUITES[suite])}.")
+    repeats = {len(p.runs) for p in points if p.status == "ok"}
+    if repeats and repeats != {1}:
+        low, high = min(repeats), max(repeats)
+        each = f"{low}" if low == high else f"{low} to {high}"
+        words.append(f"Medians of {each} runs.")
+    run = data.reference()
+    words.append(
+        f"Reference: {escape(run.machine.cpu)}, {run.machine.cores} cores, "
+        f"{escape(run.machine.python)}, {run.started[:10]}."
+    )
+    runs = data.beside()
+    if len(runs) == 1:
+        words.append(
+            f'<span class="seven-own-run">Yours: {fact(runs, "cpu")}, '
+            f'{fact(runs, "cores")} cores, {fact(runs, "date")}, '
+            f'<code>{fact(runs, "command")}</code>.</span>'
+        )
+    elif runs:
+        words.append(
+            f'<span class="seven-own-run">Beside it {len(runs)} runs of '
+            "others: their median, and the lowest and the highest of them. "
+            f'Processors: {fact(runs, "cpu")}.</span>'
+        )
+    return " ".join(words)
+
+
+FACTS: dict[str, tuple[str, Callable[[Results], object]]] = {
+    # by name: what the table of machines calls it, how it is found
+    "cpu": ("Processor", lambda run: run.machine.cpu),
+    "cores": ("Cores", lambda run: run.machine.cores),
+    "memory": ("Memory", lambda run: f"{run.machine.memory / 2**30:.1f} GiB"),
+    "kernel": ("Kernel", lambda run: run.machine.kernel),
+    "python": ("Python", lambda run: run.machine.python),
+    "tools": ("Tools", lambda run: ", ".join(
+        f"{name} {version}" for name, version in run.tools.items()
+    )),
+    "open_files": (
+        "Open files at most", lambda run: f"{run.machine.open_files:,}"
+    ),
+    "date": ("Date", lambda run: run.started[:10]),
+    "command": ("Command", lambda run: run.command),
+    "minutes": ("Minutes it took", lambda run: f"{run.seconds / 60:.0f}"),
+    "commit": ("Commit", lambda run: run.commit or "no commit"),
+}
+
+
+def machine_fact(run: Results, name: str) -> str:
+    """One fact about where and how a run was made, as text."""
+    if name not in FACTS:
+        raise SiteError(
+            f"nothing about the machine is called {name!r}; there are "
+            + ", ".join(FACTS)
+        )
+    _, find = FACTS[name]
+    return str(find(run))
+
+
+def fact(runs: list[Results], name: str) -> str:
+    """A fact about several runs: those there are, or how many. HTML."""
+    found = list(dict.fromkeys(machine_fact(run, name) for run in runs))
+    if len(found) > MOST:
+        return f"{len(found)} different"
+    return " or ".join(map(escape, found))
+
+
+def machine() -> str:
+    """Where the reference, and what stands beside it, was measured."""
+    columns = {"Reference": [data.reference()]}
+    if data.beside():
+        columns[data.who().capitalize()] = data.beside()
+    body = [
+        [label, *(fact(runs, name) for runs in columns.values())]
+        for name, (label, _) in FACTS.items()
+    ]
+    head = ["What", *columns]
+    return elements.table(head, body, "Where the numbers were measured")
+
+
+def lessons(servers: list[Server], uid: str, caption: str) -> str:
+    """What each server can do that the one before could not."""
+    body = [
+        [escape(words)]
+        + [
+            f'<span class="seven-{answer.split()[0]}">{escape(answer)}</span>'
+            for server in servers
+            if (answer := server.lessons[key])
+        ]
+        for key, words in LESSONS.items()
+    ]
+    head = ["What it can do", *(server.name for server in servers)]
+    return (
+        f'<figure class="seven-seen" id="{uid}">'
+        f"{elements.table(head, body, 'What each server can do')}"
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def raw_output(text: str, heading: str) -> str:
+    """What the load generator printed, unchanged."""
+    if not text.strip():
+        raise SiteError("the raw output is empty")
+    return (
+        f'<details class="seven-raw"><summary>{escape(heading)}</summary>'
+        f"{elements.preformatted(text)}</details>"
+    )
