@@ -16,7 +16,7 @@ SOURCES = "\n".join(
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_has_a_test(name: str) -> None:
-    table = rf'^    (\(|\(\n        )"{name}", ?'  # a row of cases
+    table = rf'^    (\(|\*\[\(|\(\n        )"{name}", ?'  # a row of cases
     direct = rf'^@rule\("{name}"'
     assert re.search(f"{direct}|{table}", SOURCES, re.MULTILINE), name
 
