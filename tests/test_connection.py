@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.test_http_section import load
+from tests.process import load
 from tools.common.raw_client import GET, GET_CLOSE, HOST, read_answers
+from tools.servers import ROOT
 
 HALF = GET[:20]
 MISSING = b"GET /missing HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -33,7 +34,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
-    return load("02")
+    return load(ROOT / "02_sockets" / "server.py")
 
 
 @pytest.fixture

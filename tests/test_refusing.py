@@ -52,6 +52,8 @@ WRONG: list[tuple[str, bytes, int]] = [
     ("bad-length", LINE + HOST + b"Content-Length: 0x1" + END, 400),
     ("bad-length", LINE + HOST + b"Content-Length: " + END, 400),
     ("bad-length", LINE + HOST + b"Content-Length: \xb2" + END, 400),
+    ("bad-length", LINE + HOST + b"Content-Length: " + b"9" * 19 + END, 400),
+    ("bad-length", LINE + HOST + b"Content-Length: " + b"1" * 5000 + END, 400),
     (
         "two-lengths",
         LINE + HOST + b"Content-Length: 1\r\nContent-Length: 2" + END,
@@ -68,6 +70,23 @@ WRONG: list[tuple[str, bytes, int]] = [
         "coding-and-length",
         b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 0\r\n"
         b"transfer-encoding: chunked" + END,
+        400,
+    ),
+    *(
+        ("coding", LINE + HOST + b"Transfer-Encoding: " + value + END, status)
+        for value, status in (
+            (b"gzip", 400), (b"", 400), (b"identity", 400),
+            (b"chunked, gzip", 400), (b"chunked, chunked", 400),
+            (b"chunked\r\nTransfer-Encoding: chunked", 400),
+            (b'"chunked"', 400), (b"chun ked", 400), (b"xchunked", 400),
+            (b"chunked;x=1", 400), (b"g(z, chunked", 400),
+            (b"\xa0chunked", 400), (b"gzip, chunked", 501),
+            (b"gzip;q=1\r\nTransfer-Encoding: Chunked", 501),
+        )
+    ),
+    (
+        "coding",
+        b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked" + END,
         400,
     ),
     ("version", b"GET / HTTP/2.0\r\n" + HOST + b"\r\n", 505),

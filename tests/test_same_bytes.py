@@ -1,6 +1,7 @@
 """What the server files have in common, down to the byte."""
 
 import ast
+import difflib
 import re
 import shutil
 import sys
@@ -12,7 +13,7 @@ import pytest
 from tests.process import running
 from tools.servers import ROOT, SERVERS, Server, by_name
 
-BANNER = r"^# === {title}, .* =+$"
+BANNER = r"^# === {title}.*, .* =+$"
 MAIN = '\nif __name__ == "__main__":\n'
 FILES = sorted(
     {each.path for each in SERVERS} | {*ROOT.glob("07_parallel/*.py")}
@@ -32,20 +33,75 @@ def section(source: str, title: str, until: str) -> str:
     return source[begin.start():end.start()]
 
 
-@pytest.mark.parametrize(("title", "until"), [
-    ("HTTP", "^# === Command line"), ("Command line", re.escape(MAIN)),
-])
+# What a family shares, and its files, the first to compare with.
+FAMILIES = {
+    "Listener": ("02", "03", "03-pool"),
+    "Clients": ("04", "05", "05-heap"),
+    "Around": ("06", "06-executor", "06-protocol"),
+}
+SHARED = {  # section: where it ends, and the step it begins with
+    "Connection": ("^# === HTTP", range(2, 7)),
+    "HTTP": ("^# === Command line", range(2, 8)),
+    "Command line": (re.escape(MAIN), range(1, 8)),
+}
+# Lines of the idea: up to the first banner, without docstring, imports.
+IDEAS = {
+    "02": 75, "03": 75, "03-pool": 75, "04": 110, "05": 125,
+    "05-heap": 125, "06": 95, "06-executor": 95, "06-protocol": 104,
+}
+# Changed lines of the idea, from one server to the next.
+STEPS = [
+    ("02", "03", 30), ("03", "04", 180), ("04", "05", 65),
+    ("04", "05-heap", 45), ("06", "06-executor", 45),
+]
+
+
+def sections(each: Server) -> list[str]:
+    """The titles of the sections that a server must have, in order."""
+    family = [name for name, of in FAMILIES.items() if each.name in of]
+    shared = [name for name, (_, of) in SHARED.items() if each.step in of]
+    return [*family, *shared]
+
+
 @each_server
-def test_same_section(each: Server, title: str, until: str) -> None:
-    if each.step == 1 and title == "HTTP":
-        pytest.skip("http.server is the point of 01")
-    ours = section(SOURCES[each.path], title, until)
-    assert ours == section(SOURCES[by_name("02").path], title, until)
+def test_same_sections(each: Server) -> None:
+    source = SOURCES[each.path]
+    for title in sections(each):
+        model = by_name(FAMILIES.get(title, ("02",))[0])
+        until = SHARED[title][0] if title in SHARED else "^# === Conn"
+        assert section(source, title, until) == section(
+            SOURCES[model.path], title, until
+        ), title
+
+
+def idea(name: str) -> list[str]:
+    """The lines of a server's own idea."""
+    source = SOURCES[by_name(name).path]
+    imports_end = max(
+        node.end_lineno or 0 for node in ast.parse(source).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+    own = source.partition("\n# ===")[0].splitlines()[imports_end:]
+    return "\n".join(own).strip().splitlines()
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_an_idea_is_short(name: str) -> None:
+    assert len(idea(name)) <= IDEAS[name]
+
+
+@pytest.mark.parametrize(("before", "after", "most"), STEPS)
+def test_a_step_is_short(before: str, after: str, most: int) -> None:
+    changed = [
+        line for line in difflib.ndiff(idea(before), idea(after))
+        if line[0] in "+-" and line[2:].strip()
+    ]
+    assert len(changed) <= most, "\n".join(changed)
 
 
 @each_server
 def test_order(each: Server) -> None:
-    """The idea first, then HTTP, the command line, main at the end."""
+    """The idea first, then what is shared, main at the end."""
     source = each.path.read_text()
     tree = ast.parse(source)
     doc = ast.get_docstring(tree) or ""
@@ -53,12 +109,12 @@ def test_order(each: Server) -> None:
     for heading in ("Run it:", "Try this:", "Goes wrong:"):
         assert heading in doc, heading
     banners = re.findall("^# === ([A-Z]\\w+)", source, re.MULTILINE)
-    expected = ["HTTP", "Command"] if each.step > 1 else ["Command"]
-    assert banners == expected
+    assert banners == [title.split()[0] for title in sections(each)]
     assert re.fullmatch(
         r"    main\(.*\)\n", source.rpartition(MAIN)[2]
     ), "main is called at the end"
-    assert source.index("def serve(") < source.index("\n# ===")
+    own = source.partition("\n# ===")[0]
+    assert "def serve(" in own or "async def start(" in own
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: (

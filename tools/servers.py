@@ -77,6 +77,7 @@ HTTP_SERVER_LETS_PASS = (
     ("bad-length", "it leaves Content-Length to the handler"),
     ("two-lengths", "it leaves Content-Length to the handler"),
     ("coding-and-length", "it looks at neither of the two"),
+    ("coding", "it does not look at Transfer-Encoding"),
     ("version", "it takes this for HTTP/0.9: a page, no status line"),
     ("no-version", "it takes this for HTTP/0.9: a page, no status line"),
     ("long-line", "its own limit for a line is 64 KiB"),
