@@ -27,12 +27,15 @@ THEME = {
     "Bad value “” for attribute “tabindex”": r'<label class="md-nav__link"',
 }
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("java") and JAR.is_file())
-    and not os.environ.get("CI"),
-    reason="the Nu HTML checker needs java, and npm install --prefix "
-    ".venv/nu vnu-jar",
-)
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(
+        not (shutil.which("java") and JAR.is_file())
+        and not os.environ.get("CI"),
+        reason="the Nu HTML checker needs java, and npm install --prefix "
+        ".venv/nu vnu-jar",
+    ),
+]
 
 
 def check(places: Iterable[Path]) -> list[dict[str, str]]:
