@@ -72,14 +72,5 @@ def test_every_page_is_valid(site: Path, own_site: Path) -> None:
         if of_theme(fault) is None
     ]
     assert not ours, "\n".join(ours)
-    # One that is mended must not stand above any more.
+    # One that is mended must not stand above any more; and the checker sees.
     assert {of_theme(fault) for fault in faults} == set(THEME)
-
-
-def test_the_checker_sees_what_is_wrong(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    good = "<!doctype html>\n<html lang=en><title>A</title><p>b</p></html>\n"
-    page.write_text(good)
-    assert not [fault for fault in check([page]) if serious(fault)]
-    page.write_text(good.replace("b</p>", "<div>b</div></p>"))
-    assert any("p" in fault["message"] for fault in check([page]))
