@@ -295,13 +295,11 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         module, _, test = nodeid.partition("::")
         folder, name = Path(module).parent.name, Path(module).stem
-        if test.startswith("test_accessible_and_quiet"):
-            return nodeid  # it takes minutes: each scheme on its own
+        if name == "test_browser":
+            return nodeid  # it takes minutes: each page on its own
         if test.startswith("test_it_shows_what"):  # demonstrations wait
             return nodeid
-        if folder == "site":  # they share the built site
-            return folder
-        if folder == "tools":
+        if folder in ("site", "tools"):
             return module
         if test.startswith("test_computing_uses_every_core"):
             return "cores"

@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
+    Axe,
+)
 from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 Scheme = Literal["light", "dark"]
 Motion = Literal["reduce", "no-preference"]
+LOCAL = ("file:", "data:", "about:", "blob:")
+PATIENCE = 30_000  # ms for what takes a moment, on a very busy machine
 
 needs_browser = pytest.mark.skipif(
     not Path(CHROMIUM).exists() and not os.environ.get("CI"),
@@ -21,10 +26,12 @@ needs_browser = pytest.mark.skipif(
 def open_page(
     browser: Browser, scheme: Scheme, width: int = 1280,
     motion: Motion = "reduce", script: bool = True,
+    may_ask: tuple[str, ...] = LOCAL,
 ) -> tuple[Page, list[str]]:
     """A browser window, and what went wrong in it.
 
-    width: of the window, in CSS pixels; script: whether scripts run.
+    width: of the window, in CSS pixels; script: whether scripts run;
+    may_ask: how the addresses begin that it may ask for.
     """
     trouble: list[str] = []
     context = browser.new_context(
@@ -33,6 +40,7 @@ def open_page(
         viewport={"width": width, "height": 900},
         java_script_enabled=script,
     )
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.on(
         "console",
@@ -42,13 +50,31 @@ def open_page(
     page.on(
         "request",
         lambda r: None
-        if r.url.startswith(("file:", "data:", "about:", "blob:"))
+        if r.url.startswith(may_ask)
         else trouble.append(f"it asked for {r.url}"),
     )
     return page, trouble
 
 
 def visit(page: Page, path: Path) -> None:
-    """Go to a built page and let its scripts begin."""
+    """Go to a built page and wait until its scripts have begun."""
     page.goto(path.as_uri())
-    page.wait_for_timeout(250)  # the theme's script and ours
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    """Until the scripts have begun, if there are: a11y.js is the last."""
+    if page.locator("html.js").count():
+        page.wait_for_selector(".md-search[aria-label]", state="attached")
+
+
+def faults(page: Page, *rules: str) -> list[str]:
+    """What axe-core finds on a page, all of it or by these rules."""
+    # Without preload: axe itself would fetch the style sheets.
+    options = {"preload": False} | ({"runOnly": [*rules]} if rules else {})
+    return [
+        f"{found['id']}: {node['html'][:200]} "
+        f"{node.get('failureSummary', '')[:300]}"
+        for found in Axe().run(page, options=options).response["violations"]
+        for node in found["nodes"]
+    ]

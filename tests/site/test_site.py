@@ -1,6 +1,7 @@
 """The built site: it builds strictly, and every link leads somewhere."""
 
 import difflib
+import functools
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -51,6 +52,7 @@ class Page(HTMLParser):
                 self.loads.append(value)
 
 
+@functools.cache
 def read(folder: Path) -> dict[Path, Page]:
     return {p: Page(p.read_text(encoding="utf-8")) for p in pages(folder)}
 
@@ -118,8 +120,7 @@ def content(page: Path) -> list[str]:
     One takes away what says "not for the search" when it has heeded it,
     the other adds an anchor that the link to skip the menus leads to.
     """
-    text = page.read_text("utf-8")
-    _, _, text = re.split("</?article[^>]*>", text)[1].rpartition("</nav>")
+    text = re.split("</?article[^>]*>", page.read_text("utf-8"))[1]
     text = text.replace(" data-search-exclude", "")
     text = text.replace('<a id="__skip" tabindex="-1"></a>', "")
     parts = re.findall(r"<[^>]+>|[^<]+", text)

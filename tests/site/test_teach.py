@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from playwright.sync_api import Browser
 
-from tests.process import eventually
 from tests.site.browsing import needs_browser, open_page, visit
 from tests.site.conftest import Render, pages
+from tools.common.launch import Launched, eventually
 from tools.learn import exercises
 from tools.servers import ROOT
 from tools.site import schedule
@@ -32,7 +31,7 @@ BLOCK = re.compile(
     r'(?ms)^ *``` bash(?: title="(Terminal [12])")?\n(.*?)^ *```$'
 )
 SECONDS = 120  # for the commands of one block, on a very busy machine
-LINUX = sys.platform == "linux"
+LEAVES = "the silent client leaves"
 
 
 # The demonstrations ---------------------------------------------------------
@@ -70,75 +69,65 @@ class Stage:
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
         self.port = port
-        self.output = folder / "server.txt"
-        self.server: subprocess.Popen[bytes] | None = None
+        self.server: Launched | None = None
         self.seen = Seen()
 
     def command(self, text: str) -> list[str]:
-        """How bash is to run a block."""
+        """How bash is to run a block; a silent client says when it leaves."""
         text = re.sub(r"\b8000\b", str(self.port), text)
         text = text.replace("/tmp/", f"{self.folder}/")
         text = text.replace(".venv/bin/python", sys.executable)
+        text = text.replace("sleep 5)", f"sleep 5; echo {LEAVES})")
+        text = text.replace("sleep(5)", f"sleep(5); print('{LEAVES}')")
         if self.server:  # and no server of anybody else
             text = text.replace("pgrep ", f"pgrep -s {self.server.pid} ")
-        return ["bash", "-c", text]
+        return ["bash", "-c", f"exec 2>&1; {text}"]
 
     def start(self, text: str) -> None:
         """A server in terminal 1, in place of the last one."""
         self.stop()
-        command = self.command(f"{text.rstrip()} --port {self.port}")
-        with self.output.open("wb") as output:
-            self.server = subprocess.Popen(
-                command, cwd=ROOT, stdout=output, stderr=output,
-                start_new_session=True,
-            )
-        assert eventually(
-            lambda: "Serving on" in self.output.read_text(), SECONDS
-        ), self.output.read_text()
+        command = self.command(f"exec env {text.rstrip()} --port {self.port}")
+        self.server = Launched(command, cwd=ROOT)
+        assert eventually(lambda: "Serving on" in self.said(), SECONDS)
+
+    def said(self) -> str:
+        return self.server.output if self.server else ""
 
     def stop(self) -> None:
         """Ctrl-C in terminal 1."""
-        if self.server is None:
-            return
-        try:
+        if self.server is not None:
             os.killpg(self.server.pid, signal.SIGINT)
-            self.server.wait(30)
-        finally:
-            with_it(self.server.pid, signal.SIGKILL)
+            self.server.wait(SECONDS)
+            self.seen.servers.append(self.said())
+            self.clear()
+
+    def clear(self) -> None:
+        """Whatever happens, nothing is left behind."""
+        if self.server is not None:
+            self.server.kill()
             self.server = None
-        self.seen.servers.append(self.output.read_text())
 
     def run(self, text: str) -> None:
         """Commands in terminal 2, which end by themselves."""
-        done = subprocess.Popen(
-            self.command(text), cwd=ROOT, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        done = subprocess.run(
+            self.command(text), cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            timeout=SECONDS, check=False,
         )
-        try:
-            said, _ = done.communicate(timeout=SECONDS)
-        finally:
-            with_it(done.pid, signal.SIGKILL)
-        self.seen.clients.append(said)
+        self.seen.clients.append(done.stdout)
 
 
-def with_it(group: int, number: int) -> None:
-    """Send a signal to a process group, if there is one still."""
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        pass
-
-
-@contextmanager
-def stage(folder: Path, port: int) -> Iterator[Stage]:
-    """Two terminals; whatever happens, nothing is left behind."""
+def play(demo: Demo, folder: Path) -> Seen:
+    """Do what the page says in both terminals."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
     made = Stage(folder, port)
     try:
-        yield made
+        for terminal, text in demo.blocks:
+            (made.start if terminal == "Terminal 1" else made.run)(text)
+        made.stop()
     finally:
-        if made.server:
-            with_it(made.server.pid, signal.SIGKILL)
-            made.server.wait()
+        made.clear()
+    return made.seen
 
 
 def times(text: str) -> list[float]:
@@ -146,130 +135,95 @@ def times(text: str) -> list[float]:
     return sorted(map(float, re.findall(r"(?m)^(\d+\.\d+) s$", text)))
 
 
-def in_a_line(text: str) -> None:
+def in_a_line(text: str) -> bool:
     """Three waits of a second, one after the other."""
     first, second, third = times(text)
-    assert first >= 0.95 and second >= 1.95 and third >= 2.95
+    return first >= 0.95 and second >= 1.95 and third >= 2.95
 
 
-def in_line(seen: Seen) -> None:
-    in_a_line(seen.clients[0])
+def answered_first(text: str) -> bool:
+    """Was the client that asks answered before the silent one left?"""
+    (waited,) = times(text)
+    assert waited > 0.95
+    return text.index(f"{waited:.6f} s") < text.index(LEAVES)
 
 
-def asleep(seen: Seen) -> None:
-    (rate,) = re.findall(r"Requests per second: +([\d.]+)", seen.clients[0])
-    assert 3 < float(rate) < 10
+def asleep(seen: Seen) -> bool:
+    taken, rate = map(float, re.findall(r": +([\d.]+)", seen.clients[0]))
     cpu = re.findall(r"CPU ([\d.]+) s user, ([\d.]+) s", seen.servers[0])
-    assert sum(map(float, cpu[0])) < 1.5
+    return taken > 3 and rate < 10 and sum(map(float, cpu[0])) < taken / 2
 
 
-def held_up(seen: Seen) -> None:
-    (waited,) = times(seen.clients[0])
-    # Five. It would be ten if the silent client stayed until the server
-    # gives up on it, and one if nobody had to wait for it.
-    assert 3 < waited < 8
-
-
-def queue(seen: Seen) -> None:
+def queue(seen: Seen) -> bool:
     (waiting,) = re.findall(r"LISTEN +(\d+) ", seen.clients[0])
-    assert 5 <= int(waiting) <= 8
+    return 5 <= int(waiting) <= 8
 
 
-def pieces(seen: Seen) -> None:
-    assert seen.clients[0].strip() == "HTTP/1.1 200 OK"
-
-
-def calls(seen: Seen) -> None:
+def calls(seen: Seen) -> bool:
     names = re.findall(r"(?m)^(\w+)\(", seen.clients[0])
-    assert names == [
-        "accept4", "recvfrom", "sendto", "shutdown", "recvfrom", "close",
-    ]  # fmt: skip
+    assert names[:3] == ["accept4", "recvfrom", "sendto"]
+    return names[3:] == ["shutdown", "recvfrom", "close"]
 
 
-def threads(seen: Seen) -> None:
-    (waited,) = times(seen.clients[0])
-    assert waited < 3
-    assert int(seen.clients[1]) == 101
+def timers(seen: Seen) -> bool:
+    some, one = map(int, seen.clients)
+    return 30 <= some <= 41 and one == 1  # some may come late
 
 
-def lost(seen: Seen) -> None:
-    assert int(seen.clients[0]) < 100
-
-
-def hundred(seen: Seen) -> None:
-    (waited,) = times(seen.clients[0])
-    assert waited < 3
-    assert int(seen.clients[1]) == 1
-
-
-def timers(seen: Seen) -> None:
-    assert 30 <= int(seen.clients[0]) <= 41  # some may come late
-    assert int(seen.clients[1]) == 1
-
-
-def bell(seen: Seen) -> None:
-    assert "curl: (28)" in seen.clients[1]
-
-
-def nothing(seen: Seen) -> None:
+def nothing(seen: Seen) -> bool:
     first, second = seen.clients
     assert "coroutine 'hello' was never awaited" in first
-    assert "hello" not in first.splitlines()
-    assert 0.95 < times(second)[0] < 10
+    return "hello" not in first.splitlines() and times(second)[0] > 0.95
 
 
-def culprit(seen: Seen) -> None:
-    in_a_line(seen.clients[1])
-    assert "Executing <Task" in seen.servers[0]
+def culprit(seen: Seen) -> bool:
+    found = "Executing <Task" in seen.servers[0]
+    return found and in_a_line(seen.clients[1])
 
 
-def pressure(seen: Seen) -> None:
+def pressure(seen: Seen) -> bool:
     first, second = (
         float(re.findall(r"peak memory ([\d.]+) MiB", said)[0])
         for said in seen.servers
     )
-    assert "timed out" in seen.clients[0]
-    assert "timed out" not in seen.clients[2]
-    assert second > 1.5 * first
+    late = ["timed out" in seen.clients[at] for at in (0, 2)]
+    return late == [True, False] and second > 1.5 * first
 
 
-def cores(seen: Seen) -> None:
-    assert [len(times(said)) for said in seen.clients] == [8, 8]
-
-
-def killed(seen: Seen) -> None:
+def killed(seen: Seen) -> bool:
     *numbers, status = seen.clients[0].split()
     before, after = set(numbers[:3]), set(numbers[3:])
     assert len(before) == len(after) == 3
-    assert len(before & after) == 2
-    assert status == "200"
+    return len(before & after) == 2 and status == "200"
 
 
-def rings(seen: Seen) -> None:
-    assert re.match(r"yes: io_uring with|no: |io_uring", seen.clients[0])
-
-
-# What each must show, and what it needs beside bash, curl and Python.
-SHOWS: dict[str, tuple[Callable[[Seen], None], tuple[str, ...]]] = {
-    "one-line": (in_line, ()),
-    "asleep": (asleep, ()),
-    "silent": (held_up, ()),
-    "queue": (queue, ("ss",)),
-    "pieces": (pieces, ()),
-    "calls": (calls, ("strace",)),
-    "threads": (threads, ("pgrep",)),
-    "pool": (held_up, ()),
-    "lost": (lost, ()),
-    "hundred": (hundred, ("pgrep",)),
-    "blocked": (in_line, ()),
-    "timers": (timers, ("pgrep",)),
-    "bell": (bell, ()),
-    "nothing": (nothing, ()),
-    "culprit": (culprit, ()),
-    "pressure": (pressure, ()),
-    "cores": (cores, ()),
-    "killed": (killed, ("pgrep",)),
-    "rings": (rings, ()),
+# What each must show.
+SHOWS: dict[str, Callable[[Seen], object]] = {
+    "one-line": lambda seen: in_a_line(seen.clients[0]),
+    "asleep": asleep,
+    "silent": lambda seen: not answered_first(seen.clients[0]),
+    "queue": queue,
+    "pieces": lambda seen: seen.clients[0].strip() == "HTTP/1.1 200 OK",
+    "calls": calls,
+    "threads": lambda seen: (
+        answered_first(seen.clients[0]) and int(seen.clients[1]) == 101
+    ),
+    "pool": lambda seen: not answered_first(seen.clients[0]),
+    "lost": lambda seen: int(seen.clients[0]) < 100,
+    "hundred": lambda seen: (
+        answered_first(seen.clients[0]) and int(seen.clients[1]) == 1
+    ),
+    "blocked": lambda seen: in_a_line(seen.clients[0]),
+    "timers": timers,
+    "bell": lambda seen: "curl: (28)" in seen.clients[1],
+    "nothing": nothing,
+    "culprit": culprit,
+    "pressure": pressure,
+    "cores": lambda seen: [len(times(s)) for s in seen.clients] == [8, 8],
+    "killed": killed,
+    "rings": lambda seen: re.match(
+        r"yes: io_uring with|no: |io_uring", seen.clients[0]
+    ),
 }
 
 
@@ -277,79 +231,65 @@ def test_every_demonstration_is_tried() -> None:
     assert [demo.name for demo in demos()] == list(SHOWS)
 
 
-@pytest.mark.skipif(not LINUX, reason="some of the commands need Linux")
+@pytest.mark.thorough
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="some of the commands need Linux"
+)
 @pytest.mark.parametrize("demo", demos(), ids=lambda demo: demo.name)
-def test_it_shows_what_the_page_says(
-    demo: Demo, tmp_path: Path, free_port: int
-) -> None:
-    check, programs = SHOWS[demo.name]
-    for program in ("bash", "curl", *programs):
-        if not shutil.which(program):
+def test_it_shows_what_the_page_says(demo: Demo, tmp_path: Path) -> None:
+    """What comes too late on a busy machine is shown again, as in class."""
+    text = " ".join(text for _, text in demo.blocks)
+    for program in ("bash", "curl", "ss", "strace", "pgrep"):
+        if f"{program} " in text and not shutil.which(program):
             pytest.skip(f"there is no {program} here")
-    with stage(tmp_path, free_port) as made:
-        for terminal, text in demo.blocks:
-            if terminal == "Terminal 1":
-                made.start(text)
-            else:
-                made.run(text)
-        made.stop()
-        print(made.seen)
-        check(made.seen)
+    for last in (False, False, True):
+        seen = play(demo, tmp_path)
+        try:
+            right = SHOWS[demo.name](seen)
+        except (AssertionError, ValueError):
+            right = False
+        if right:
+            break
+        assert not last, seen
 
 
-@pytest.fixture
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-@pytest.mark.parametrize("page", sorted(TEACH.glob("*.md")), ids=str)
-def test_bash_can_read_every_command(page: Path) -> None:
-    for _, text in BLOCK.findall(page.read_text("utf-8")):
-        done = subprocess.run(
-            ["bash", "-n"], input=text, capture_output=True, text=True
-        )
-        assert not done.returncode, done.stderr
-        for name in re.findall(r"\b0[1-7]_\w+/\w+\.py\b", text):
-            assert (ROOT / name).is_file()
+def test_bash_can_read_every_command() -> None:
+    for page in TEACH.glob("*.md"):
+        for _, text in BLOCK.findall(page.read_text("utf-8")):
+            done = subprocess.run(
+                ["bash", "-n"], input=text, capture_output=True, text=True
+            )
+            assert not done.returncode, done.stderr
+            for name in re.findall(r"\b0[1-7]_\w+/\w+\.py\b", text):
+                assert (ROOT / name).is_file()
 
 
 # The schedule ---------------------------------------------------------------
 
 
-def test_every_exercise_has_its_place_once(render: Render) -> None:
+def test_a_session_adds_up(render: Render) -> None:
+    """Every exercise has its place once; sums are made from the parts."""
     found = []
-    for step in schedule.STEPS:
-        html = render(f"```schedule\nshow: session\nstep: {step}\n```")
-        found += re.findall(r">(0\d\.\d)</a>", html)
-    assert sorted(found) == [e.id for e in exercises.everything()]
-
-
-def test_sums_are_made_from_the_parts(render: Render) -> None:
     for session in schedule.plan().sessions:
         html = render(f"```schedule\nshow: session\nstep: {session.step}\n```")
+        found += re.findall(r">(0\d\.\d)</a>", html)
         cells = re.findall(r"<td>(\d+)</td></tr>", html)
         assert sum(map(int, cells)) == session.minutes
         assert f"{session.minutes} of 90 minutes" in html
-        ends = schedule.clock(session.minutes)
-        assert f">{ends}</th><td>End" in html
+        assert f">{schedule.clock(session.minutes)}</th><td>End" in html
+    assert sorted(found) == [e.id for e in exercises.everything()]
 
 
-def test_the_day_ends_when_its_parts_do(render: Render) -> None:
-    html = render("```schedule\nshow: day\n```")
+def test_the_day_is_as_long_and_has_the_exercises_that_the_page_says(
+    render: Render,
+) -> None:
     made = schedule.plan()
-    ends = made.begins + sum(part.minutes for part in made.day)
-    assert f">{schedule.clock(ends)}</th><td>End" in html
-
-
-def test_the_day_is_as_long_and_has_the_exercises_that_the_page_says() -> None:
-    day = schedule.plan().day
+    ends = schedule.clock(made.begins + sum(p.minutes for p in made.day))
+    assert f">{ends}</th><td>End" in render("```schedule\nshow: day\n```")
     text = (TEACH / "index.md").read_text("utf-8")
     assert "Five and a half hours of work and the breaks" in text
-    assert sum(part.minutes for part in day if part.how != "break") == 330
-    steps = [e.step for part in day for e in part.exercises]
+    assert made.worked == 330
+    steps = [e.step for part in made.day for e in part.exercises]
     assert steps == [1, 2, 3, 4, 6, 7]  # "except step 05"
 
 
@@ -371,37 +311,30 @@ def changed(**change: object) -> str:
     return str(yaml.safe_dump({**PLAN, "sessions": sessions}))
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (changed(parts=[{"talk": "on and on", "minutes": 91}]),
-         "session 2 takes 91 minutes of 90"),
-        (changed(parts=[{"exercise": ["02.9"]}]), "no exercise '02.9'"),
-        (changed(parts=[{"exercise": ["02.1", "02.1"]}]), "02.1 twice"),
-        (changed(homework=["01.1"]), "01.1, of another step"),
-        (changed(parts=[{"exercise": ["02.1"], "minutes": 5}]),
-         "stand in its task.md"),
-        (changed(parts=[{"sing": "a song", "minutes": 5}]), "'sing' is none"),
-        (changed(step=3), "the seven steps in order"),
-        (changed(parts=5), "is no plan"),
-        ("{", "is no plan"),
-    ],
-    ids=range(9),
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "sentence"), [
+    (changed(parts=[{"talk": "on and on", "minutes": 91}]),
+     "session 2 takes 91 minutes of 90"),
+    (changed(parts=[{"exercise": ["02.9"]}]), "no exercise '02.9'"),
+    (changed(parts=[{"exercise": ["02.1", "02.1"]}]), "02.1 twice"),
+    (changed(homework=["01.1"]), "01.1, of another step"),
+    (changed(parts=[{"exercise": ["02.1"], "minutes": 5}]),
+     "stand in its task.md"),
+    (changed(parts=[{"sing": "a song", "minutes": 5}]), "'sing' is none"),
+    (changed(step=3), "the seven steps in order"),
+    (changed(parts=5), "is no plan"),
+    ("{", "is no plan"),
+], ids=range(9))  # fmt: skip
 def test_what_does_not_fit_ends_the_build(text: str, sentence: str) -> None:
     with pytest.raises(SiteError, match=re.escape(sentence)):
         schedule.read(text)
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("show: year", "show: session"),
-        ("show: session", "show: session (with its step)"),
-        ("show: session\nstep: 8", "there is no session 8"),
-        ("step: 2", "'show' is missing"),
-    ],
-)
+@pytest.mark.parametrize(("body", "sentence"), [
+    ("show: year", "show: session"),
+    ("show: session", "show: session (with its step)"),
+    ("show: session\nstep: 8", "there is no session 8"),
+    ("step: 2", "'show' is missing"),
+])  # fmt: skip
 def test_a_fence_that_asks_for_nothing_ends_the_build(
     render: Render, body: str, sentence: str
 ) -> None:
@@ -466,7 +399,7 @@ def test_the_answer_about_recv_meets_its_own_criteria() -> None:
         assert receive(ours, kept) is None  # silent
         # One that never pauses for long.
         drops = [threading.Timer(0.2 * n, theirs.send, [b"x"])
-                 for n in range(1, 10)]  # fmt: skip
+                 for n in range(1, 100)]  # fmt: skip
         for drop in drops:
             drop.start()
         assert receive(ours, kept) is None
@@ -537,6 +470,7 @@ def test_only_the_overview_leads_to_the_answers(site: Path) -> None:
 
 
 @needs_browser
+@pytest.mark.thorough
 @pytest.mark.parametrize("address", ["", "without-answers", "only-questions"])
 def test_a_step_can_be_printed_without_its_answers(
     browser: Browser, site: Path, address: str
