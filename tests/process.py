@@ -48,9 +48,11 @@ class Running(Launched):
              *options_of(server, options)], descriptors=descriptors,
         )  # fmt: skip
 
-    def wait_until_ready(self, seconds: float = PATIENCE) -> int:
+    def wait_until_ready(
+        self, seconds: float = PATIENCE, port: int = 0
+    ) -> int:
         """Wait for the ready line; a failure is never an expected one."""
-        self.port = super().wait_until_ready(seconds)
+        self.port = super().wait_until_ready(seconds, port)
         return self.port
 
     def wait(self, seconds: float = PATIENCE) -> int:
