@@ -9,7 +9,7 @@ import pytest
 
 from tests.site import sample
 from tests.site.conftest import Render
-from tools.data.results import Results
+from tools.data.results import Machine, Results
 
 Lay = Callable[..., None]
 BARS = "```bars\nsuite: classic\ntitle: T\nservers: 01, 02\n```"
@@ -91,7 +91,7 @@ def test_different_machines_are_named_or_counted(
 ) -> None:
     runs = [sample.results(1.0, ("classic",)) for _ in range(5)]
     for number, run in enumerate(runs):
-        run.machine = sample.Machine(
+        run.machine = Machine(
             f"CPU {number}", 2 + 2 * (number > 2), 2**33, "L", "P", 1
         )
     lay(*runs)

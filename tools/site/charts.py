@@ -1,13 +1,11 @@
-"""Charts as inline SVG: bars for one load, lines for the sweep.
+"""Charts as inline SVG: bars of one figure, in rows.
 
 Every shape has a class and no colour; docs/assets/seven.css gives colours
 for light, dark and print. No script is needed; what hides servers on the
 page Compare (docs/assets/compare.js) goes by data-server.
 """
 
-import itertools
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 from tools.data.results import Point
@@ -22,22 +20,8 @@ STEP = 17  # px from one bar to the next
 BETWEEN = 4  # px more below the row for each of its bars
 AXIS = 26  # px below the bars
 MARK = "\u25b8"  # before the name of the page's own server
-HEIGHT = 380  # px of the sweep's plot
-LABEL_GAP = 17  # px between the names at the right of a sweep
 RATE = "requests_per_second"
-CROSS = "M-7 -7L7 7M-7 7L7 -7"  # where a line ends before the others
-# A shape a step, so that nobody has to tell the colours apart.
-SHAPES = {
-    1: "M-4 -4H4V4H-4Z",
-    2: "M0 -5L5 4H-5Z",
-    3: "M0 -6L6 0L0 6L-6 0Z",
-    4: "M-5 -4H5L0 5Z",
-    5: "M-6 -1.5H-1.5V-6H1.5V-1.5H6V1.5H1.5V6H-1.5V1.5H-6Z",
-    6: "M-4.5 0A4.5 4.5 0 1 1 4.5 0A4.5 4.5 0 1 1 -4.5 0Z",
-    7: "M0 -6L1.8 -1.8L6 0L1.8 1.8L0 6L-1.8 1.8L-6 0L-1.8 -1.8Z",
-}
-
-# Bars ----------------------------------------------------------------------
+POSSIBLE = "possible: clients / delay"
 
 
 @dataclass(frozen=True)
@@ -47,11 +31,6 @@ class Bar:
     point: Point
     kind: str = "bar"
     which: str = ""
-
-    def ends(self, name: str) -> list[float]:
-        """The numbers that must find room in a chart of a figure."""
-        found = value(self.point, name)
-        return [] if found is None else [found, *values(self.point, name)]
 
     def said(self, name: str) -> str:
         """The number in words, or why there is none."""
@@ -80,14 +59,6 @@ class Row:
         return LABEL + len(self.bars) * (STEP + BETWEEN)
 
 
-@dataclass(frozen=True)
-class Limit:
-    """A dashed line across all bars, and what the legend says of it."""
-
-    value: float
-    words: str
-
-
 def bars(
     uid: str, title: str, name: str,
     rows: list[tuple[Server, Point, Point | None]], mark: str | None,
@@ -107,33 +78,41 @@ def bars(
             drawn.append(Bar(other, "own", data.who(other)))
         made.append(Row(server.name, drawn, server.name, server.title))
     if any(other is not None for _, _, other in rows):
-        several = len(data.beside()) > 1
-        keys.append(("own", data.who() + (": median" if several else "")))
-        if several:
-            keys.append(("band", "the lowest to the highest of them"))
+        keys += beside_keys("own")
     possible = {point.possible for _, point, _ in rows}
     limit = None
     if name == RATE and len(possible) == 1 and (most := possible.pop()):
-        limit = Limit(most, "possible: clients / delay")
+        limit = (most, POSSIBLE)
     return row_chart(uid, title, name, made, keys, caption, "Server", limit)
+
+
+def beside_keys(kind: str) -> list[tuple[str, str]]:
+    """What the legend says of the results beside the reference."""
+    if len(data.beside()) == 1:
+        return [(kind, data.who())]
+    return [
+        (kind, f"{data.who()}: median"),
+        ("band", "the lowest to the highest of them"),
+    ]
 
 
 def row_chart(
     uid: str, title: str, name: str, rows: list[Row],
     keys: list[tuple[str, str]], caption: str, what: str,
-    limit: Limit | None = None,
+    limit: tuple[float, str] | None = None,
 ) -> str:
     """Bars of one figure in rows, with legend and table.
 
-    keys: what the legend says of the kinds of bars; what: what a row is.
+    keys: what the legend says of the kinds of bars; what: what a row is;
+    limit: where a dashed line goes across, and what the legend says of it.
     """
     every = [bar for row in rows for bar in row.bars]
-    ends = [end for bar in every for end in bar.ends(name)]
-    most = limit.value if limit else 0.0
+    ends = [end for bar in every for end in values(bar.point, name)]
+    most, meaning = limit or (0.0, "")
     top = max([*ends, most]) or 1.0
     plot = sum(row.height for row in rows)
     drawing = [_grid(name, top, plot)]
-    if limit is not None:
+    if most:
         x = svg.percent(most / top)
         drawing.append(svg.line((x, x), (0, plot), "seven-possible"))
     y = 0
@@ -145,8 +124,8 @@ def row_chart(
         if not isinstance(bar.point, Several)
     ):
         keys = [*keys, ("spread", "lowest to highest run")]
-    if limit is not None:
-        keys = [*keys, ("possible", limit.words)]
+    if most:
+        keys = [*keys, ("possible", meaning)]
     words = " ".join(_sentence(row, name) for row in rows)
     return frame(
         uid, title, keys,
@@ -170,17 +149,13 @@ def frame(
 
 def _grid(name: str, top: float, plot: float) -> str:
     """Lines over a plot from 0 to top, with the numbers below it."""
-    parts = []
-    for tick in svg.ticks(top):
-        x = svg.percent(tick / top)
-        parts.append(svg.line((x, x), (0, plot), "seven-grid"))
-        parts.append(
-            svg.text(
-                _tick(name, tick), x=x, y=plot + 17, class_="seven-tick",
-                text_anchor="middle" if tick else "start",
-            )
+    return "".join(
+        svg.column(
+            svg.percent(tick / top), plot, _tick(name, tick),
+            "middle" if tick else "start",
         )
-    return "".join(parts)
+        for tick in svg.ticks(top)
+    )
 
 
 def _tick(name: str, tick: float) -> str:
@@ -196,12 +171,8 @@ def _row(row: Row, name: str, top: float, y: int, limit: float) -> str:
     label = f"{row.name}  {row.title}" if row.title else row.name
     if marked:
         label = f"{MARK} {label}"
-    parts = [
-        svg.text(
-            label, x=0, y=y + 15,
-            class_="seven-label" + (" seven-label--mark" if marked else ""),
-        )
-    ]
+    kind = "label seven-label--mark" if marked else "label"
+    parts = [svg.label(label, 0, y + 15, kind)]
     y += LABEL
     for bar in row.bars:
         parts.append(_bar(bar, name, top, y, limit))
@@ -218,9 +189,7 @@ def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
     middle = y + height / 2
     if found is None:
         why = f"{DASH} {bar.said(name)}"
-        return svg.text(
-            why, x=0, y=svg.px(middle + 4), class_="seven-value"
-        )
+        return svg.label(why, 0, middle + 4, "value")
 
     def rect(kind: str, begin: float, end: float) -> str:
         return svg.element(
@@ -237,14 +206,16 @@ def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
         words += " yours" if bar.kind == "own" else ""
         if low_high is not None:
             low, high = (svg.percent(end / top) for end in low_high)
-            for x, half in (((low, high), 0), ((low, low), 3),
-                            ((high, high), 3)):  # fmt: skip
-                ends = (middle - half, middle + half)
-                parts.append(svg.line(x, ends, "seven-spread"))
-    end = max(bar.ends(name))
-    if limit * 0.6 < end < limit:
+            ends = (middle - 3, middle + 3)
+            parts += [
+                svg.line((low, high), (middle, middle), "seven-spread"),
+                svg.line((low, low), ends, "seven-spread"),
+                svg.line((high, high), ends, "seven-spread"),
+            ]
+    end = max(values(bar.point, name))
+    if limit * 0.8 < end < limit:
         end = limit  # or the number would lie across that line
-    label = svg.text(words, x=7, y=4, class_="seven-value")
+    label = svg.label(words, 7, 4, "value")
     return "".join(parts) + svg.at(svg.percent(end / top), middle, label)
 
 
@@ -273,264 +244,3 @@ def _bars_table(rows: list[Row], name: str, what: str) -> str:
         [*head, "Lowest run", "Highest run"], body, "",
         [row.server for row in rows for _ in row.bars],
     )
-
-
-# The sweep -----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Line:
-    """One server in a sweep, points in the order of clients."""
-
-    server: Server
-    points: list[Point]
-    own: list[Point] = field(default_factory=list)
-
-    @property
-    def style(self) -> str:
-        """The classes of what is drawn of it."""
-        variant = self.server.path.name != "server.py"
-        end = " seven-variant" if variant else ""
-        return f"seven-line seven-step{self.server.step}{end}"
-
-    @property
-    def end(self) -> str:
-        """Why the line ends before the others, "" if it does not."""
-        for point in self.points:
-            if point.end or point.status == "failed":
-                return point.reason or "no reason was recorded"
-        return ""
-
-
-def _rate(point: Point) -> float:
-    return value(point, RATE) or 0.0
-
-
-def _good(points: list[Point]) -> list[Point]:
-    return [point for point in points if _rate(point) > 0]
-
-
-class _Axes:
-    """Both logarithmic axes of a sweep."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        points = [
-            p for line in lines for p in _good([*line.points, *line.own])
-        ]
-        ends = [rate for p in points for rate in (_rate(p), *values(p, RATE))]
-        ends += [p.possible for p in points if p.possible]
-        ends = [rate for rate in ends if rate > 0] or [1.0, 10.0]
-        self.clients = max([2, *(p.clients for p in points)])
-        self.low, self.high = min(ends) / 1.3, max(ends) * 1.15
-        self.delay = next((p.delay for p in points if p.delay), None)
-
-    def part(self, clients: float) -> float:
-        return math.log(clients) / math.log(self.clients)
-
-    def x(self, clients: float) -> str:
-        return svg.percent(self.part(clients))
-
-    def y(self, rate: float) -> float:
-        part = math.log(rate / self.low) / math.log(self.high / self.low)
-        return round(8 + (HEIGHT - 8) * (1 - part), 1)
-
-    def at(self, point: Point, content: str) -> str:
-        return svg.at(self.x(point.clients), self.y(_rate(point)), content)
-
-    def between(self, one: Point, two: Point) -> str:
-        return svg.line(
-            (self.x(one.clients), self.x(two.clients)),
-            (self.y(_rate(one)), self.y(_rate(two))),
-        )
-
-    def grid(self) -> str:
-        """Lines with their numbers, and the line of what is possible."""
-        axis, tick = "seven-tick seven-axis", "seven-tick"
-        parts = [
-            svg.text("requests/s", x=-50, y=-6, class_=axis),
-            svg.text(
-                "clients at once", x="100%", y=HEIGHT + 38,
-                text_anchor="end", class_=axis,
-            ),
-        ]
-        for rate in svg.powers(self.low, self.high, 10):
-            y = self.y(rate)
-            parts.append(svg.line(("0", "100%"), (y, y), "seven-grid"))
-            parts.append(
-                svg.text(
-                    f"{rate:,.0f}", x=-12, y=svg.px(y + 4),
-                    text_anchor="end", class_=tick,
-                )
-            )
-        for clients in svg.powers(1, self.clients, 8):
-            x = self.x(clients)
-            parts.append(svg.line((x, x), (0, HEIGHT), "seven-grid"))
-            parts.append(
-                svg.text(
-                    f"{clients:,.0f}", x=x, y=HEIGHT + 18,
-                    text_anchor="middle", class_=tick,
-                )
-            )
-        if self.delay is not None:
-            ends = (self.y(1 / self.delay), self.y(self.clients / self.delay))
-            across = (self.x(1), self.x(self.clients))
-            parts.append(svg.line(across, ends, "seven-possible"))
-        return "".join(parts)
-
-    def band(self, points: list[Point]) -> str:
-        """From the lowest to the highest of several, over the clients.
-
-        Only here lines bend, so only this has a viewBox: it is stretched
-        to the width of the chart, and there is no text in it.
-        """
-        ends = [
-            (100 * self.part(p.clients), *map(self.y, low_high))
-            for p in points
-            if isinstance(p, Several) and (low_high := spread(p, RATE))
-            and low_high[0] > 0
-        ]
-        if len(ends) < 2:
-            return ""
-        there = [f"{x:.2f} {low:g}" for x, low, _ in ends]
-        back = [f"{x:.2f} {high:g}" for x, _, high in reversed(ends)]
-        return svg.element(
-            "svg",
-            svg.element("path", d=f"M{'L'.join([*there, *back])}Z"),
-            class_="seven-between", width="100%", height=HEIGHT,
-            viewBox=f"0 0 100 {HEIGHT}", preserveAspectRatio="none",
-        )
-
-
-def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
-    """Requests/s over clients, both logarithmic, a line a server."""
-    axes = _Axes(lines)
-    ends = [(ln, good[-1]) for ln in lines if (good := _good(ln.points))]
-    drawing = [axes.grid()]
-    drawing += [
-        _of(line, _line(axes, line, line.own, data.who()))
-        + _of(line, _line(axes, line, line.points))
-        for line in lines
-    ]
-    drawing += _names(axes, ends)
-    words, notes = [], []
-    for line, last in ends:
-        name = line.server.name
-        words.append(
-            f"{name} reaches {figure(RATE).write(_rate(last))} requests per "
-            f"second at {last.clients} clients;"
-        )
-        if line.end:
-            cross = svg.element("path", class_="seven-end", d=CROSS)
-            drawing.append(_of(line, axes.at(last, cross)))
-            notes.append(
-                f'<li data-server="{name}"><strong>{name}</strong> ends at '
-                f"{last.clients:,} clients: {escape(line.end)}</li>"
-            )
-    keys = [("ideal", "possible: clients / delay")]
-    if any(line.own for line in lines):
-        if len(data.beside()) == 1:
-            keys.append(("ownline", "yours"))
-        else:
-            keys.append(("ownline", f"{data.who()}: median"))
-            keys.append(("band", "the lowest to the highest of them"))
-    if notes:
-        keys.append(("end", "the line ends here, the reason is below"))
-    chart = svg.chart(
-        uid, title, " ".join(words), HEIGHT + 46, "".join(drawing), "sweep"
-    )
-    if notes:
-        chart += f'<ul class="seven-notes">{"".join(notes)}</ul>'
-    return frame(uid, title, keys, chart, _sweep_table(lines), caption)
-
-
-def _of(line: Line, content: str) -> str:
-    """What belongs to a server, so that it can be hidden."""
-    if not content:
-        return ""
-    return svg.element("g", content, data_server=line.server.name)
-
-
-def _line(
-    axes: _Axes, line: Line, points: list[Point], who: str = ""
-) -> str:
-    """who: whose line it is, "" for the reference."""
-    good = _good(points)
-    if not good:
-        return ""
-    parts = [axes.between(*pair) for pair in itertools.pairwise(good)]
-    for point in good:
-        words = (
-            f"{line.server.name}{who and f', {who}'}: {point.clients:,} "
-            f"clients, {_rate(point):,.0f} requests/s"
-        )
-        parts.append(
-            axes.at(
-                point,
-                svg.element(
-                    "path", svg.element("title", escape(words)),
-                    d=SHAPES[line.server.step],
-                ),
-            )
-        )
-    kind = " seven-ownline" if who else ""
-    return svg.element(
-        "g", axes.band(good) + "".join(parts), class_=line.style + kind
-    )
-
-
-def _names(axes: _Axes, ends: list[tuple[Line, Point]]) -> list[str]:
-    """Each line's name at the right, kept from covering each other."""
-
-    def height(end: tuple[Line, Point]) -> float:
-        return axes.y(_rate(end[1]))
-
-    placed = sorted(ends, key=height)
-    heights: list[float] = []
-    for end in placed:
-        least = heights[-1] + LABEL_GAP if heights else 0.0
-        heights.append(max(height(end), least))
-    limit = float(HEIGHT)
-    for at in reversed(range(len(heights))):  # push up what is too low
-        heights[at] = min(heights[at], limit)
-        limit = heights[at] - LABEL_GAP
-    return [
-        _of(
-            line,
-            svg.line(
-                (axes.x(last.clients), "100%"), (axes.y(_rate(last)), y),
-                "seven-leader",
-            )
-            + svg.at(
-                "100%", y,
-                svg.element(
-                    "g", svg.element("path", d=SHAPES[line.server.step]),
-                    class_=line.style, transform="translate(20 0)",
-                )
-                + svg.text(
-                    line.server.name, x=30, y=4, class_="seven-value"
-                ),
-            ),
-        )
-        for (line, last), y in zip(placed, heights, strict=True)
-    ]
-
-
-def _sweep_table(lines: list[Line]) -> str:
-    head, servers = ["Clients", "Possible"], ["", ""]
-    columns: list[dict[int, Point]] = []
-    for line in lines:
-        name = line.server.name
-        for points, who in ((line.points, ""), (line.own, data.who())):
-            if points:
-                head.append(f"{name} {who}".strip())
-                servers.append(name)
-                columns.append({p.clients: p for p in points})
-    body = []
-    for clients in sorted({p.clients for line in lines for p in line.points}):
-        at = [column.get(clients) for column in columns]
-        first = next(point for point in at if point is not None)
-        body.append(
-            [f"{clients:,}", cell(first, "possible")]
-            + [cell(p, RATE, isinstance(p, Several)) for p in at]
-        )
-    return elements.table(head, body, "", None, servers)

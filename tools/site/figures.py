@@ -1,8 +1,10 @@
 """Figures by name: what they are called, their unit, how they are written."""
 
 import statistics
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from tools.data.results import Point
 from tools.site.data import Several
@@ -83,105 +85,15 @@ class Figure:
     axis: str = ""  # what the axis of a chart says
 
 
-FIGURES = {
-    "requests_per_second": Figure("Requests/s", rate, "requests per second"),
-    "share": Figure("Of possible", percent, "part of clients / delay"),
-    "possible": Figure("Possible", rate, "requests per second"),
-    "failures": Figure("Failures", count, "failed or not 2xx"),
-    "cpu_ms": Figure(
-        "CPU per request", milliseconds, "CPU milliseconds per request"
-    ),
-    "cpu_us": Figure(
-        "CPU per request", microseconds, "CPU microseconds per request"
-    ),
-    "cores": Figure("Cores busy", cores, "CPU seconds per second"),
-    "peak_memory": Figure("Peak memory", megabytes, "megabytes at most"),
-    "threads": Figure("Threads", count, "threads at most, all processes"),
-    "requests": Figure("Requests", count, "complete answers"),
-    "seconds": Figure("Seconds", rate, "seconds"),
-    "body_bytes": Figure("Body", count, "bytes"),
-    "response_bytes": Figure("Response", count, "bytes"),
-    "context_switches": Figure("Context switches", count, "switches"),
-    "calls_per_request": Figure(
-        "System calls per request", rate, "system calls per request"
-    ),
-    # Of experiments only.
-    "connections": Figure("Connections", count),
-    "answered": Figure("Answered", count),
-    "wrong": Figure("Wrong answers", count),
-    "open_seconds": Figure("Time to open them", seconds),
-    "first_answer_seconds": Figure("First answer", seconds),
-    "answer_seconds": Figure("First to last answer", seconds),
-    "needed_seconds": Figure("Needed at least", seconds),
-    "user_bytes_per_connection": Figure("Memory per connection", size),
-    "requests_answered": Figure("Answered", count),
-    "workers_killed": Figure("Workers killed", count),
-    "speed_up_times": Figure("Against the first", times),
-    "load_cores": Figure("Cores of the load generator", cores),
-    "load_limit_per_second": Figure("Its limit on one core", rate),
-    # Of recordings only.
-    "first": Figure("First answer", latency),
-    "last": Figure("Last answer", latency),
-    "longest_wait": Figure("Longest wait", latency),
-    "peak": Figure("At work at once", count),
-    "busy": Figure("Threads that waited at once", count),
-    "calls": Figure("System calls", count),
-    # Of the lab chain.
-    "chain_per_second": Figure("One after the other, fetches/s", rate),
-    "chain_cpu_ms": Figure("CPU per fetch", microseconds),
-    "chain_end": Figure("The chain ends at", plain),
-    # Of the lab frames.
-    "mb_per_second": Figure("MB/s", nearest, "megabytes per second"),
-    "copies_expected": Figure("Copies expected", tenths),
-    "copied_frames": Figure("Copied, frames", tenths),
-    "allocated_frames": Figure("Allocated, frames", tenths),
-    "allocations_per_frame": Figure("Allocations", nearest),
-    "peak_frames": Figure("Memory held, frames", tenths),
-    "faults_per_frame": Figure("Page faults", nearest),
-    "receives_per_frame": Figure("Receive calls", nearest),
-    "sends_per_frame": Figure("Send calls", nearest),
-    "user_ms": Figure("CPU, our code", nearest_ms),
-    "system_ms": Figure("CPU, kernel", nearest_ms),
-    # Of the lab gil.
-    "efficiency_times": Figure(
-        "Two computing threads, times the work of one", times,
-        "times the work of one thread",
-    ),
-    **{
-        f"{name}_per_second": Figure(
-            f"{label}, {unit}/s", rate, f"{unit} per second"
-        )
-        for name, label, unit in (
-            ("lock", "Lock", "hand-overs"),
-            ("lock_hog", "Lock, beside a hog", "hand-overs"),
-            ("condition", "Condition", "hand-overs"),
-            ("condition_hog", "Condition, beside a hog", "hand-overs"),
-            ("pool_1", "1 client", "requests"),
-            ("pool_10", "10 clients", "requests"),
-            ("pool_1_hog", "1 client, beside a hog", "requests"),
-            ("pool_10_hog", "10 clients, beside a hog", "requests"),
-        )
-    },
-    **{
-        f"{name}_ms": Figure(
-            label, milliseconds, "milliseconds until the answer"
-        )
-        for name, label in (
-            ("answer", "Answer, alone"),
-            ("answer_hog_short", "Beside a hog, short interval"),
-            ("answer_hog_usual", "Beside a hog, usual interval"),
-            ("answer_hog_long", "Beside a hog, long interval"),
-        )
-    },
-    **{
-        name: Figure(label, latency, f"{label}, milliseconds")
-        for name, label in {
-            "min": "Fastest", "mean": "Mean", "p50": "p50", "p66": "p66",
-            "p75": "p75", "p80": "p80", "p90": "p90", "p95": "p95",
-            "p98": "p98", "p99": "p99", "max": "Slowest",
-        }.items()
-    },
-}
+def _known() -> dict[str, Figure]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return {
+        name: Figure(label, globals()[write], *axis)
+        for name, (label, write, *axis) in tomllib.loads(text).items()
+    }
+
+
+FIGURES = _known()
 
 
 def figure(name: str) -> Figure:

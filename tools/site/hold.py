@@ -20,10 +20,10 @@ from typing import Any
 from tools.data.results import Point, Run
 from tools.servers import Server
 from tools.site import elements, experiments, options, svg
-from tools.site.charts import CROSS, SHAPES
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, figure, value
+from tools.site.sweep_chart import CROSS, SHAPES, clients_axis
 
 SUITE = "hold"
 LEVELS = (100, 1_000, 10_000, 65_536)  # clients at once
@@ -146,22 +146,8 @@ def _picture(
         return svg.percent(FIRST + (1 - FIRST) * part)
 
     height = LINE - ROW + 16 + ROW * len(found)
-    parts = []
-    for clients in levels:
-        here = x(clients)
-        parts.append(svg.line((here, here), (0, height), "seven-grid"))
-        parts.append(
-            svg.text(
-                f"{clients:,}", x=here, y=height + 16, text_anchor="middle",
-                class_="seven-tick",
-            )
-        )
-    parts.append(
-        svg.text(
-            "clients at once", x="100%", y=height + 34, text_anchor="end",
-            class_="seven-tick seven-axis",
-        )
-    )
+    parts = [svg.column(x(n), height, f"{n:,}") for n in levels]
+    parts.append(clients_axis(height))
     for number, row in enumerate(found):
         parts.append(_line(row, x, LINE + number * ROW))
     words = " ".join(map(_sentence, found))
@@ -184,12 +170,12 @@ def _line(row: Row, x: Any, y: int) -> str:
     if end is not None:
         stop = _stop(row.points[end])
         cross = svg.element("path", class_="seven-end", d=CROSS)
-        cross += svg.text(stop, x=13, y=4, class_="seven-value")
+        cross += svg.label(stop, 13, 4, "value")
         drawn += svg.at(x(row.tried(end)), y, cross)
     elif not row.points:
-        drawn += svg.text(NOT_MEASURED, x=0, y=y + 4, class_="seven-tick")
+        drawn += svg.label(NOT_MEASURED, 0, y + 4, "tick")
     name = f"{row.server.name}  {row.server.title}"
-    return svg.text(name, x=0, y=y - 15, class_="seven-label") + drawn
+    return svg.label(name, 0, y - 15, "label") + drawn
 
 
 def _sentence(row: Row) -> str:
@@ -251,19 +237,9 @@ def _cell(row: Row, clients: int) -> str:
 
 def _memory(row: Row) -> str:
     """Bytes of the server for a client, with the most it held."""
-    for clients in sorted(row.points, reverse=True):
-        for run in row.points[clients].runs:
-            if (found := _bytes(run)) is not None:
-                return figure("user_bytes_per_connection").write(found)
-    return DASH
-
-
-def _bytes(run: Run) -> float | None:
-    """Memory for a client if that is more than noise."""
-    held = run.extra.get("descriptors", 0)
-    if held < SURE or held < HELD * run.extra.get("connections", 0):
-        return None
-    return run.extra.get("user_bytes_per_connection")
+    runs = [r for n in sorted(row.points) for r in row.points[n].runs]
+    found = [_figure(run, "user_bytes_per_connection") for run in runs]
+    return next((f for f in reversed(found) if f != DASH), DASH)
 
 
 def _threads(row: Row) -> str:
@@ -306,7 +282,9 @@ def _figure(run: Run, name: str) -> str:
     """A figure of a run, of one that was stopped too."""
     if name == "seconds":
         return f"{run.seconds:,.1f} s" if run.requests else DASH
+    if name == "user_bytes_per_connection":  # if that is more than noise
+        held = run.extra.get("descriptors", 0)
+        if held < SURE or held < HELD * run.extra.get("connections", 0):
+            return DASH
     found = run.extra.get(name)
-    if name == "user_bytes_per_connection":
-        found = _bytes(run)
     return DASH if found is None else figure(name).write(found)

@@ -70,7 +70,7 @@ def _chart(
     in_c = _variants(points, f"C, {shape}").get(IN_C)
     limit = None
     if in_c is not None and (speed := value(in_c, FIGURE)) is not None:
-        limit = charts.Limit(speed, f"{IN_C}, usual pages: {speed:,.0f}")
+        limit = (speed, f"{IN_C}, usual pages: {speed:,.0f}")
     repeats = max(len(bar.point.runs) for row in rows for bar in row.bars)
     return charts.row_chart(
         ident, chosen["title"], FIGURE, rows, keys,

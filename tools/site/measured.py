@@ -22,6 +22,7 @@ from tools.site import (
     options,
     result_tables,
     rules_table,
+    sweep_chart,
 )
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
@@ -81,19 +82,19 @@ def _sweep(text: str, md: Any) -> str:
     servers = options.servers(chosen.get("servers", "steps"))
     lines = [_line(server) for server in servers]
     points = [point for line in lines for point in line.points]
-    return charts.sweep(
+    return sweep_chart.sweep(
         uid(md, "sweep", *(server.name for server in servers)),
         chosen["title"], lines, _caption(chosen, points, "sweep"),
     )
 
 
-def _line(server: Server) -> charts.Line:
+def _line(server: Server) -> sweep_chart.Line:
     points = data.reference().suite("sweep", server.name)
     if not points:
         raise SiteError(f"the reference has no sweep of {server.name}")
     points.sort(key=lambda point: point.clients)
     own = data.beside_points("sweep", server.name)
-    return charts.Line(server, points, own)
+    return sweep_chart.Line(server, points, own)
 
 
 def _abtable(text: str, md: Any) -> str:

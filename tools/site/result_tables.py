@@ -1,5 +1,6 @@
 """Tables of the results: what was measured, where, and in which words."""
 
+from collections.abc import Callable
 from html import escape
 
 from tools.data.results import SUITES, Point, Results
@@ -12,12 +13,6 @@ COLUMNS: tuple[str, ...] = (
     "requests_per_second", "share", "p50", "p99", "failures", "cpu_ms",
     "peak_memory", "threads",
 )
-FACTS = {  # about a run, by what the table of machines calls them
-    "Processor": "cpu", "Cores": "cores", "Memory": "memory",
-    "Kernel": "kernel", "Python": "python", "Tools": "tools",
-    "Open files at most": "open_files", "Date": "date",
-    "Command": "command", "Minutes it took": "minutes", "Commit": "commit",
-}
 MOST = 3  # different facts of several runs that are named, not counted
 
 Shown = tuple[Server, Point, Point | None]  # and what stands beside it
@@ -112,30 +107,35 @@ def caption(own: str, points: list[Point], suite: str) -> str:
     return " ".join(words)
 
 
+FACTS: dict[str, tuple[str, Callable[[Results], object]]] = {
+    # by name: what the table of machines calls it, how it is found
+    "cpu": ("Processor", lambda run: run.machine.cpu),
+    "cores": ("Cores", lambda run: run.machine.cores),
+    "memory": ("Memory", lambda run: f"{run.machine.memory / 2**30:.1f} GiB"),
+    "kernel": ("Kernel", lambda run: run.machine.kernel),
+    "python": ("Python", lambda run: run.machine.python),
+    "tools": ("Tools", lambda run: ", ".join(
+        f"{name} {version}" for name, version in run.tools.items()
+    )),
+    "open_files": (
+        "Open files at most", lambda run: f"{run.machine.open_files:,}"
+    ),
+    "date": ("Date", lambda run: run.started[:10]),
+    "command": ("Command", lambda run: run.command),
+    "minutes": ("Minutes it took", lambda run: f"{run.seconds / 60:.0f}"),
+    "commit": ("Commit", lambda run: run.commit or "no commit"),
+}
+
+
 def machine_fact(run: Results, name: str) -> str:
     """One fact about where and how a run was made, as text."""
-    facts = {
-        "cpu": run.machine.cpu,
-        "cores": str(run.machine.cores),
-        "memory": f"{run.machine.memory / 2**30:.1f} GiB",
-        "kernel": run.machine.kernel,
-        "python": run.machine.python,
-        "open_files": f"{run.machine.open_files:,}",
-        "date": run.started[:10],
-        "commit": run.commit or "no commit",
-        "command": run.command,
-        "mode": run.mode,
-        "minutes": f"{run.seconds / 60:.0f}",
-        "load": run.load,
-        "tools": ", ".join(f"{k} {v}" for k, v in run.tools.items()),
-    }
-    try:
-        return facts[name]
-    except KeyError:
+    if name not in FACTS:
         raise SiteError(
             f"nothing about the machine is called {name!r}; there are "
-            + ", ".join(facts)
-        ) from None
+            + ", ".join(FACTS)
+        )
+    _, find = FACTS[name]
+    return str(find(run))
 
 
 def fact(runs: list[Results], name: str) -> str:
@@ -148,16 +148,14 @@ def fact(runs: list[Results], name: str) -> str:
 
 def machine() -> str:
     """Where the reference, and what stands beside it, was measured."""
-    runs = data.beside()
-    head = ["What", "Reference"]
+    columns = {"Reference": [data.reference()]}
+    if data.beside():
+        columns[data.who().capitalize()] = data.beside()
     body = [
-        [label, fact([data.reference()], name)]
-        for label, name in FACTS.items()
+        [label, *(fact(runs, name) for runs in columns.values())]
+        for name, (label, _) in FACTS.items()
     ]
-    if runs:
-        head.append(data.who().capitalize())
-        for row, name in zip(body, FACTS.values(), strict=True):
-            row.append(fact(runs, name))
+    head = ["What", *columns]
     return elements.table(head, body, "Where the numbers were measured")
 
 

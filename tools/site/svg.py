@@ -24,6 +24,23 @@ def text(content: str, **attributes: object) -> str:
     return element("text", escape(content), **attributes)
 
 
+def label(
+    content: str, x: str | int, y: float, kind: str, anchor: str | None = None
+) -> str:
+    """A text with a class of ours; anchor: what of it stands at x."""
+    return text(
+        content, x=x, y=px(y), text_anchor=anchor, class_=f"seven-{kind}"
+    )
+
+
+def column(
+    x: str, height: float, content: str, anchor: str = "middle"
+) -> str:
+    """A vertical line of a grid with its number below."""
+    words = label(content, x, height + 17, "tick", anchor)
+    return line((x, x), (0, height), "seven-grid") + words
+
+
 def line(
     x: tuple[str, str], y: tuple[float, float], kind: str | None = None
 ) -> str:
