@@ -31,90 +31,98 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
 from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple, NoReturn
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take some of our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-NOTHING = 0  # not watched by the selector
-
-
-class State(Enum):
-    """What a connection is doing; see Loop for who changes it."""
-
-    READING = "reading"  # waits for the rest of a request
-    WORKING = "working"  # has a request that is not answered yet
-    SENDING = "sending"  # the client has not taken all of our answer
-    DRAINING = "draining"  # our side is ended, the client's not yet
-    CLOSED = "closed"
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Ask which sockets are ready, go on there, ask again."""
+    clients = Clients(listener)
+    announce(listener)
+    while clients.here or not clients.leaving:
+        clients.leaving = stopping()
+        ready = clients.selector.select(TICK)
+        now = clock()
+        for key, _ in ready:
+            if key.data is None:
+                clients.accept()
+            else:
+                go_on(key.data, clients, options)
+        for client in clients.late(now):
+            go_on(client, clients, options)
 
 
-class Connection:
-    """One client: how far it has come, and until when we wait."""
+def go_on(client: Client, clients: Clients, options: Namespace) -> None:
+    """Do for this client what can be done without waiting."""
+    connection, sock = client.connection, client.sock
+    try:
+        if connection.next in (READ, DRAIN):
+            connection.came(sock.recv(RECV_SIZE))
+        if connection.next is WORK:
+            if options.delay:
+                time.sleep(options.delay)  # blocks: everybody waits
+            compute(options.compute)
+            connection.worked()
+        if connection.next is SEND:
+            connection.sent(sock.send(connection.unsent))
+            if connection.next is DRAIN:
+                sock.shutdown(socket.SHUT_WR)
+    except BlockingIOError:  # not ready: the selector will tell
+        pass
+    except OSError:  # the client is gone
+        connection.wait_for(CLOSE)
+    if connection.next is CLOSE:
+        clients.close(client)
+    elif connection.next in (READ, DRAIN):
+        clients.watch(client, READABLE)
+    else:
+        clients.watch(client, WRITABLE)
+        if connection.next is WORK:  # pipelined: others have a turn
+            connection.wait_for(WORK, SEND_SECONDS)
+
+
+# === Clients of the loop, the same in steps 04 and 05 ===============
+
+READABLE, WRITABLE = selectors.EVENT_READ, selectors.EVENT_WRITE
+NOTHING = 0
+
+
+class Client:
+    """A connection with its socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.state = State.READING
+        self.connection = Connection()
         self.watched = NOTHING  # events the selector looks out for
-        self.received = b""  # what came and is not answered yet
-        self.unsent = b""  # what is left of our answer
-        self.last = False  # is it the last answer?
-        self.deadline = time.monotonic() + HEAD_SECONDS
 
 
-class Loop:
-    """The event loop: wait until sockets are ready, serve those."""
+class Clients:
+    """Everybody who is connected, and what the selector watches."""
 
-    def __init__(self, listener: socket.socket, options: Namespace):
+    def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
-        self.options = options
+        self.listener.setblocking(False)
         self.selector = selectors.DefaultSelector()
-        self.connections: set[Connection] = set()
-        # Pipelining: those whose next request has come already.
-        self.pipelined: deque[Connection] = deque()
+        self.here: set[Client] = set()
         self.accepting = False
         self.leaving = False
         self.next_look = 0.0
+        self.late(clock())
 
-    def run(self) -> None:
-        """Serve until asked to stop and nobody is left."""
-        self.listener.setblocking(False)
-        self.look_around(time.monotonic())
-        announce(self.listener)
-        while self.connections or not self.leaving:
-            self.leaving = stopping()
-            ready = self.selector.select(0 if self.pipelined else TICK)
-            now = time.monotonic()
-            for key, _ in ready:
-                if key.data is None:
-                    self.accept()
-                else:
-                    self.go_on(key.data)
-            for _ in range(len(self.pipelined)):
-                self.next_request(self.pipelined.popleft())
-            if now >= self.next_look:
-                self.look_around(now)
-
-    def watch(self, connection: Connection, events: int) -> None:
+    def watch(self, client: Client, events: int) -> None:
         """Let the selector look out for these events, or for none."""
-        if connection.watched == events:
+        if client.watched == events:
             return
         if not events:
-            self.selector.unregister(connection.sock)
-        elif connection.watched:
-            self.selector.modify(connection.sock, events, connection)
+            self.selector.unregister(client.sock)
+        elif client.watched:
+            self.selector.modify(client.sock, events, client)
         else:
-            self.selector.register(connection.sock, events, connection)
-        connection.watched = events
+            self.selector.register(client.sock, events, client)
+        client.watched = events
 
     def accept(self) -> None:
         """Empty the accept queue."""
@@ -123,142 +131,14 @@ class Loop:
                 sock, _ = self.listener.accept()
             except (BlockingIOError, ConnectionError):
                 return  # nobody is there, or has left again
-            except OSError:  # out of descriptors: look_around goes on
+            except OSError:  # out of descriptors: late() goes on
                 self.pause_accepting()
                 return
             sock.setblocking(False)
-            connection = Connection(sock)
-            self.connections.add(connection)
-            self.watch(connection, READ)
+            client = Client(sock)
+            self.here.add(client)
+            self.watch(client, READABLE)
             count(connections=1)
-
-    def go_on(self, connection: Connection) -> None:
-        """The socket is ready for what the connection is doing."""
-        try:
-            if connection.state is State.SENDING:
-                self.send(connection)
-            else:
-                self.receive(connection)
-        except BlockingIOError:  # not ready after all: wait again
-            pass
-        except OSError:  # the client is gone
-            self.close(connection)
-
-    def receive(self, connection: Connection) -> None:
-        """Take what has come; a request may come in pieces."""
-        data = connection.sock.recv(RECV_SIZE)
-        if not data:
-            self.close(connection)
-        elif connection.state is State.READING:
-            if not connection.received:  # the head begins
-                connection.deadline = time.monotonic() + HEAD_SECONDS
-            connection.received += data
-            self.next_request(connection)
-
-    def next_request(self, connection: Connection) -> None:
-        """Begin to answer the next request if all of it is here."""
-        try:
-            request = parse(connection.received)
-        except BadRequest as error:
-            connection.last = True
-            self.answer(connection, refuse(error))
-            return
-        if request is None:
-            connection.state = State.READING
-            self.watch(connection, READ)
-            return
-        connection.received = connection.received[request.size :]
-        connection.state = State.WORKING
-        self.work(connection, request)
-
-    def work(self, connection: Connection, request: Request) -> None:
-        """Do the request's work, then answer it."""
-        if request.status == 200:
-            if self.options.delay:
-                time.sleep(self.options.delay)  # blocks: all wait
-            compute(self.options.compute)
-        connection.last = not request.keep_alive or stopping()
-        answer = respond(request, keep_alive=not connection.last)
-        self.answer(connection, answer)
-
-    def answer(self, connection: Connection, answer: bytes) -> None:
-        """Begin to send; mostly the kernel takes it all at once."""
-        connection.state = State.SENDING
-        connection.unsent = answer
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        try:
-            self.send(connection)
-        except BlockingIOError:  # its buffer is full
-            self.watch(connection, WRITE)
-        except OSError:  # the client is gone
-            self.close(connection)
-
-    def send(self, connection: Connection) -> None:
-        """Send what the kernel takes; go on when there is room."""
-        sent = connection.sock.send(connection.unsent)
-        connection.unsent = connection.unsent[sent:]
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        if connection.unsent:
-            self.watch(connection, WRITE)
-            return
-        count(requests=1)
-        if connection.last:
-            self.hang_up(connection)
-        elif connection.received:  # the next head has begun
-            connection.state = State.WORKING
-            connection.deadline = time.monotonic() + HEAD_SECONDS
-            self.watch(connection, NOTHING)
-            self.pipelined.append(connection)
-        else:
-            connection.state = State.READING
-            connection.deadline = time.monotonic() + IDLE_SECONDS
-            self.watch(connection, READ)
-
-    def hang_up(self, connection: Connection) -> None:
-        """End our side, and read until the client ends its own.
-
-        Closing with unread bytes makes the kernel send a reset, which
-        can destroy our answer on its way (RFC 9112, section 9.6).
-        """
-        connection.sock.shutdown(socket.SHUT_WR)
-        connection.state = State.DRAINING
-        connection.deadline = time.monotonic() + LINGER_SECONDS
-        self.watch(connection, READ)
-
-    def close(self, connection: Connection) -> None:
-        """Forget the connection; unregister first, then close."""
-        self.watch(connection, NOTHING)
-        connection.sock.close()
-        connection.state = State.CLOSED
-        self.connections.discard(connection)
-
-    def look_around(self, now: float) -> None:
-        """Twice a second: is anybody too slow? Should we stop?
-
-        now is when the selector last looked: whoever was not ready
-        then is late; whoever became ready since then is not.
-        """
-        self.next_look = now + TICK
-        if self.leaving:
-            self.pause_accepting()
-            self.listener.close()
-        elif not self.accepting:
-            self.selector.register(self.listener, READ)
-            self.accepting = True
-        for connection in list(self.connections):
-            reading = connection.state is State.READING
-            if reading and self.leaving:
-                self.close(connection)
-            elif connection.deadline <= now:
-                self.give_up(connection)
-
-    def give_up(self, connection: Connection) -> None:
-        """Part with a client that was too slow."""
-        if connection.state is State.READING and connection.received:
-            connection.last = True
-            self.answer(connection, refuse(BadRequest(408, "too slow")))
-        elif connection.state is not State.WORKING:
-            self.close(connection)
 
     def pause_accepting(self) -> None:
         """Leave new connections in the accept queue for now."""
@@ -266,10 +146,161 @@ class Loop:
             self.selector.unregister(self.listener)
             self.accepting = False
 
+    def close(self, client: Client) -> None:
+        """Forget this client; unregister first, then close."""
+        self.watch(client, NOTHING)
+        client.sock.close()
+        self.here.discard(client)
 
-def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the event loop until asked to stop."""
-    Loop(listener, options).run()
+    def late(self, now: float) -> list[Client]:
+        """Twice a second: whose time is up? Do we still accept?
+
+        now is when the selector last looked: whoever was not ready
+        then is late; whoever became ready since then is not.
+        """
+        if now < self.next_look:
+            return []
+        self.next_look = now + TICK
+        if self.leaving:
+            self.pause_accepting()
+            self.listener.close()
+        elif not self.accepting:
+            self.selector.register(self.listener, READABLE)
+            self.accepting = True
+        found = []
+        for client in self.here:
+            if self.leaving and client.connection.next is READ:
+                client.connection.wait_for(CLOSE)
+            elif client.connection.deadline <= now:
+                client.connection.late()
+            else:
+                continue
+            found.append(client)
+        return found
+
+
+# === Connection, the same in every step =============================
+# The life of one connection, without its socket: what comes next, until
+# when, and what to send. Each step waits for that in its own way, and
+# says what has happened: bytes came, the work is done, so many bytes
+# were taken, time is up.
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take some of our answer
+LINGER_SECONDS = 1.0  # for a client to close after our last answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+
+clock = time.monotonic  # all time comes from here: tests set their own
+
+
+class Next(Enum):
+    """What comes next on a connection."""
+
+    READ = "read"  # the client sends a request, or the rest of it
+    WORK = "work"  # we do what the request asks for
+    SEND = "send"  # the client takes our answer
+    DRAIN = "drain"  # we have ended our side, the client ends its own
+    CLOSE = "close"  # nothing: forget this client
+
+
+READ, WORK, SEND, DRAIN, CLOSE = Next
+
+
+class Connection:
+    """One client: how far it has come, and until when we wait."""
+
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep  # may it stay open for another request?
+        self.received = b""  # what came and is not answered yet
+        self.ended = False  # has the client ended its side?
+        self.request: Request | None = None  # the one under way
+        self.unsent = b""  # what is left of our answer
+        self.last = False  # is it the last answer?
+        self.wait_for(READ, HEAD_SECONDS)
+
+    def wait_for(self, what: Next, seconds: float = math.inf) -> None:
+        """This comes next, and we wait so long for it."""
+        self.next = what
+        self.deadline = clock() + seconds
+
+    def patience(self) -> float:
+        """Seconds that are left. Raises TimeoutError if none is."""
+        left = self.deadline - clock()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def came(self, data: bytes) -> None:
+        """The client has sent this; nothing: it has ended its side."""
+        if not data:
+            self.ended = True
+        if self.next is READ:
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
+
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
+        try:
+            self.request = parse(self.received)
+        except BadRequest as error:
+            self.answer(refuse(error), last=True)
+            return
+        if self.request is None:  # TCP is a stream: wait for the rest
+            if self.ended:
+                self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
+            return
+        self.received = self.received[self.request.size :]
+        if self.request.status == 200:
+            self.wait_for(WORK)
+        else:  # an error takes no work
+            self.worked()
+
+    def worked(self) -> None:
+        """The work for the request is done."""
+        assert self.request
+        keep = self.keep and self.request.keep_alive and not stopping()
+        self.answer(respond(self.request, keep), last=not keep)
+
+    def answer(self, answer: bytes, last: bool) -> None:
+        """Begin to send an answer."""
+        self.unsent, self.last = answer, last
+        self.wait_for(SEND, SEND_SECONDS)
+
+    def sent(self, size: int) -> None:
+        """The kernel has taken so many bytes of our answer."""
+        self.unsent = self.unsent[size:]
+        if self.unsent:
+            self.wait_for(SEND, SEND_SECONDS)
+            return
+        count(requests=1)
+        if self.last:
+            # Closing with unread bytes makes the kernel send a reset,
+            # which can destroy our answer (RFC 9112, section 9.6). So
+            # we end our side only, and read on for a moment.
+            after = CLOSE if self.ended else DRAIN
+            self.wait_for(after, LINGER_SECONDS)
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
+        else:
+            self.wait_for(READ, IDLE_SECONDS)
+
+    def late(self) -> None:
+        """What comes next has not come in time."""
+        if self.next is READ and self.received:
+            self.answer(refuse(BadRequest(408, "too slow")), last=True)
+        else:
+            self.wait_for(CLOSE)
 
 
 # === HTTP, the same in every step ===================================
@@ -280,6 +311,7 @@ def serve(listener: socket.socket, options: Namespace) -> None:
 MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
 MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
 MAX_FIELDS = 100  # header fields; more is a 431
+MAX_DIGITS = 18  # of a Content-Length: more may not fit into 64 bits
 
 PAGE = """\
 <!doctype html>
@@ -317,6 +349,8 @@ KNOWN_FIELD = re.compile(
 )
 HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
 ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+# A transfer coding, perhaps with parameters (RFC 9112, section 7).
+CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
 METHODS = set(
     b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
 )
@@ -365,6 +399,8 @@ def parse(received: bytes | bytearray) -> Request | None:
         wishes = {token.strip(b" \t") for token in tokens}
         keep_alive |= b"keep-alive" in wishes
         keep_alive &= b"close" not in wishes
+    if minor == b"0" and b"transfer-encoding" in values:
+        raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
     # We read no bodies, so what follows one cannot be understood.
     body = announces_body(values)
     return Request(
@@ -419,16 +455,35 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
 
 
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
-    """Does a body follow the head? (RFC 9112, section 6.3)"""
-    codings = b"transfer-encoding" in values
-    if b"content-length" not in values:
-        return codings
-    lengths = set(values[b"content-length"])
+    """Does a body follow the head? (RFC 9112, section 6.3)
+
+    Whoever stands between the client and us must find the same end of
+    it as we do: what can be read in two ways is refused.
+    """
+    lengths = set(values.get(b"content-length", []))
     if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if codings:
+    sizes = [length.lstrip(b"0") for length in lengths]
+    if any(len(size) > MAX_DIGITS for size in sizes):
+        raise BadRequest(400, "Content-Length is too large")
+    if b"transfer-encoding" not in values:
+        return any(sizes)
+    if lengths:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return any(length.strip(b"0") for length in lengths)
+    check_codings(b",".join(values[b"transfer-encoding"]).lower())
+    return True
+
+
+def check_codings(text: bytes) -> None:
+    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
+    codings = [part.strip(b" \t") for part in text.split(b",")]
+    codings = [coding for coding in codings if coding]
+    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
+        raise BadRequest(400, "chunked must come once, and last")
+    if not all(map(CODING.fullmatch, codings)):
+        raise BadRequest(400, "Transfer-Encoding is malformed")
+    if len(codings) > 1:
+        raise BadRequest(501, "only chunked is understood here")
 
 
 def status_of(method: bytes, target: bytes) -> int:

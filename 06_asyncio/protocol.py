@@ -36,27 +36,18 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Any, NamedTuple, NoReturn
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-ACCEPT_BATCH = 100  # connections to accept before others get a turn
+
+async def start(
+    listener: socket.socket, options: Namespace
+) -> asyncio.Server:
+    """Let asyncio accept, and make a Client for each connection."""
+    return await asyncio.get_running_loop().create_server(
+        lambda: Client(options), sock=listener, backlog=ACCEPT_BATCH
+    )
 
 
-class State(Enum):
-    """What a connection is doing."""
-
-    READING = "reading"  # waits for the rest of a request
-    WORKING = "working"  # has a request that is not answered yet
-    SENDING = "sending"  # the client has not taken all of our answer
-    DRAINING = "draining"  # our side is ended, the client's not yet
-
-
-connections: set[Connection] = set()
-
-
-class Connection(asyncio.Protocol):
-    """One client; asyncio calls the methods without a verb in front."""
+class Client(asyncio.Protocol):
+    """One client: asyncio calls us when something has happened."""
 
     transport: asyncio.Transport
     timer: asyncio.TimerHandle
@@ -64,43 +55,37 @@ class Connection(asyncio.Protocol):
     def __init__(self, options: Namespace) -> None:
         self.options = options
         self.loop = asyncio.get_running_loop()
-        self.state = State.READING
-        self.received = b""  # what came and is not answered yet
-        self.last = False  # is the answer under way the last one?
-        self.ended = False  # has the client ended its side?
-        self.full = False  # must we wait before we may write more?
+        self.connection = Connection()
+        self.full = False  # does the kernel not take all we send?
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called first, when the connection has been accepted."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        # Tell us to pause as soon as the kernel does not take it all.
+        # Call pause_writing as soon as the kernel does not take it all.
         transport.set_write_buffer_limits(high=0)
-        self.timer = self.loop.call_later(HEAD_SECONDS, self.give_up)
-        connections.add(self)
+        self.timer = self.loop.call_later(HEAD_SECONDS, self.on_time)
+        open_now.add(transport)
         count(connections=1)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Called last, whoever closed it and why."""
         self.timer.cancel()
-        connections.discard(self)
+        open_now.discard(self.transport)
 
     def data_received(self, data: bytes) -> None:
-        """Called with what has come; a request may come in pieces."""
-        if self.state is State.DRAINING:
-            return
-        if self.state is State.READING and not self.received:
-            self.give_up_after(HEAD_SECONDS)  # the head begins
-        self.received += data
-        if self.state is State.READING:
-            self.next_request()
-        elif len(self.received) > MAX_HEAD:  # enough for now
-            self.transport.pause_reading()
+        """Called with what has come; it may be half a request."""
+        before = self.connection.next
+        self.connection.came(data)
+        if self.connection.next is not before:
+            self.go_on()
+        elif len(self.connection.received) > MAX_HEAD:
+            self.transport.pause_reading()  # enough for now
 
     def eof_received(self) -> bool:
         """Called when the client ends its side. Do we stay open?"""
-        self.ended = True
-        return self.state in (State.WORKING, State.SENDING)
+        self.data_received(b"")
+        return True  # until we have answered
 
     def pause_writing(self) -> None:
         """Called when the kernel did not take all of the answer."""
@@ -109,123 +94,78 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Called when it has taken the rest."""
         self.full = False
-        if self.state is State.SENDING:
-            self.end_answer()
+        self.all_sent()
 
-    def next_request(self) -> None:
-        """Begin to answer the next request if all of it is here."""
-        if self.transport.is_closing():  # the client has left
-            return
-        try:
-            request = parse(self.received)
-        except BadRequest as error:
-            self.answer(refuse(error), last=True)
-            return
-        if request is not None:
-            self.received = self.received[request.size :]
-            self.work(request)
-        elif self.ended:
-            self.transport.close()
-        else:
-            self.state = State.READING
-            self.transport.resume_reading()
-
-    def work(self, request: Request) -> None:
-        """Begin the request's work: the loop does not wait for it."""
-        self.state = State.WORKING
-        self.timer.cancel()
-        if request.status == 200:
-            self.timer = self.loop.call_later(
-                self.options.delay, self.finish_work, request
-            )
-        else:
-            self.respond(request)
-
-    def finish_work(self, request: Request) -> None:
-        """The wait is over."""
-        compute(self.options.compute)
-        self.respond(request)
-
-    def respond(self, request: Request) -> None:
-        """Answer a request whose work is done."""
-        keep_alive = request.keep_alive and not stopping()
-        self.answer(respond(request, keep_alive), not keep_alive)
-
-    def answer(self, answer: bytes, last: bool) -> None:
-        """Begin to send; mostly the kernel takes it all at once."""
-        self.state = State.SENDING
-        self.last = last
-        self.give_up_after(SEND_SECONDS)
-        self.transport.write(answer)
-        if not self.full:
-            self.end_answer()
-
-    def end_answer(self) -> None:
-        """The kernel has all of the answer: what is next?"""
-        count(requests=1)
-        if self.last:
-            self.hang_up()
-            return
-        if self.received or self.ended:  # the next head has begun
-            self.give_up_after(HEAD_SECONDS)
-            # Later, not here: a long pipeline would be a deep stack.
-            self.state = State.WORKING
-            self.loop.call_soon(self.next_request)
-        else:
-            self.state = State.READING
-            self.give_up_after(IDLE_SECONDS)
-            self.transport.resume_reading()
-
-    def hang_up(self) -> None:
-        """End our side, and read until the client ends its own.
-
-        Closing with unread bytes makes the kernel send a reset, which
-        can destroy our answer on its way (RFC 9112, section 9.6).
-        """
-        if self.ended:
-            self.transport.close()
-            return
-        self.state = State.DRAINING
-        self.give_up_after(LINGER_SECONDS)
-        self.transport.resume_reading()
-        self.transport.write_eof()
-
-    def give_up_after(self, seconds: float) -> None:
-        """Have only so much patience with this client from now on."""
-        self.timer.cancel()
-        self.timer = self.loop.call_later(seconds, self.give_up)
-
-    def give_up(self) -> None:
-        """Part with a client that was too slow."""
-        if self.state is State.READING and self.received:
-            self.answer(refuse(BadRequest(408, "too slow")), last=True)
-        else:
+    def go_on(self) -> None:
+        """Do what comes next, or wait for it."""
+        connection = self.connection
+        if connection.next is CLOSE:
             self.transport.abort()
+        elif connection.next is WORK:
+            self.set_timer(self.options.delay, self.finish_work)
+        else:
+            self.set_timer(connection.deadline - clock(), self.on_time)
+        if connection.next in (READ, DRAIN):
+            self.transport.resume_reading()
+        elif connection.next is SEND:
+            self.transport.write(connection.unsent)
+            if not self.full:
+                self.all_sent()
+
+    def set_timer(
+        self, seconds: float, what: Callable[[], None]
+    ) -> None:
+        """Call what so much later; there is one timer at a time."""
+        self.timer.cancel()
+        self.timer = self.loop.call_later(seconds, what)
+
+    def finish_work(self) -> None:
+        """Called when the wait is over."""
+        compute(self.options.compute)
+        self.connection.worked()
+        self.go_on()
+
+    def all_sent(self) -> None:
+        """The kernel has all of the answer: what is next?"""
+        self.connection.sent(len(self.connection.unsent))
+        if self.connection.next is DRAIN:
+            self.transport.write_eof()
+        if self.connection.next in (WORK, SEND):  # a long pipeline
+            self.set_timer(0, self.go_on)  # would be a deep stack
+        else:
+            self.go_on()
+
+    def on_time(self) -> None:
+        """Called when the time is up, unless there is more by now."""
+        left = self.connection.deadline - clock()
+        if self.connection.next is not READ or left <= 0:
+            self.connection.late()
+        self.go_on()
+
+
+# === Around asyncio's loop, the same in step 06 =====================
+
+ACCEPT_BATCH = 100  # connections to accept before others get a turn
+
+open_now: set[asyncio.BaseTransport] = set()  # those of our clients
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Run asyncio's event loop until asked to stop."""
-    asyncio.run(accept_all(listener, options))
+    asyncio.run(run(listener, options))
 
 
-async def accept_all(
-    listener: socket.socket, options: Namespace
-) -> None:
-    """Make a protocol for each connection until asked to stop."""
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(on_trouble)
-    server = await loop.create_server(
-        lambda: Connection(options), sock=listener, backlog=ACCEPT_BATCH
-    )
+async def run(listener: socket.socket, options: Namespace) -> None:
+    """Serve until asked to stop and nobody is left."""
+    asyncio.get_running_loop().set_exception_handler(on_trouble)
+    server = await start(listener, options)
     listener.listen(BACKLOG)  # asyncio has set it to ACCEPT_BATCH
     announce(listener)
     while not stopping():
         await asyncio.sleep(TICK)
     server.close()
-    for connection in list(connections):
-        if connection.state is State.READING:
-            connection.transport.abort()
-    while connections:
+    stop_reading()
+    while open_now:
         await asyncio.sleep(TICK)
 
 
@@ -237,6 +177,139 @@ def on_trouble(
         loop.default_exception_handler(context)
 
 
+def stop_reading() -> None:
+    """When we stop: whoever waits for a request sees the end of it."""
+    for transport in open_now:
+        try:
+            transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
+        except OSError:  # it is closed already
+            pass
+
+
+# === Connection, the same in every step =============================
+# The life of one connection, without its socket: what comes next, until
+# when, and what to send. Each step waits for that in its own way, and
+# says what has happened: bytes came, the work is done, so many bytes
+# were taken, time is up.
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take some of our answer
+LINGER_SECONDS = 1.0  # for a client to close after our last answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+
+clock = time.monotonic  # all time comes from here: tests set their own
+
+
+class Next(Enum):
+    """What comes next on a connection."""
+
+    READ = "read"  # the client sends a request, or the rest of it
+    WORK = "work"  # we do what the request asks for
+    SEND = "send"  # the client takes our answer
+    DRAIN = "drain"  # we have ended our side, the client ends its own
+    CLOSE = "close"  # nothing: forget this client
+
+
+READ, WORK, SEND, DRAIN, CLOSE = Next
+
+
+class Connection:
+    """One client: how far it has come, and until when we wait."""
+
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep  # may it stay open for another request?
+        self.received = b""  # what came and is not answered yet
+        self.ended = False  # has the client ended its side?
+        self.request: Request | None = None  # the one under way
+        self.unsent = b""  # what is left of our answer
+        self.last = False  # is it the last answer?
+        self.wait_for(READ, HEAD_SECONDS)
+
+    def wait_for(self, what: Next, seconds: float = math.inf) -> None:
+        """This comes next, and we wait so long for it."""
+        self.next = what
+        self.deadline = clock() + seconds
+
+    def patience(self) -> float:
+        """Seconds that are left. Raises TimeoutError if none is."""
+        left = self.deadline - clock()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def came(self, data: bytes) -> None:
+        """The client has sent this; nothing: it has ended its side."""
+        if not data:
+            self.ended = True
+        if self.next is READ:
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
+
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
+        try:
+            self.request = parse(self.received)
+        except BadRequest as error:
+            self.answer(refuse(error), last=True)
+            return
+        if self.request is None:  # TCP is a stream: wait for the rest
+            if self.ended:
+                self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
+            return
+        self.received = self.received[self.request.size :]
+        if self.request.status == 200:
+            self.wait_for(WORK)
+        else:  # an error takes no work
+            self.worked()
+
+    def worked(self) -> None:
+        """The work for the request is done."""
+        assert self.request
+        keep = self.keep and self.request.keep_alive and not stopping()
+        self.answer(respond(self.request, keep), last=not keep)
+
+    def answer(self, answer: bytes, last: bool) -> None:
+        """Begin to send an answer."""
+        self.unsent, self.last = answer, last
+        self.wait_for(SEND, SEND_SECONDS)
+
+    def sent(self, size: int) -> None:
+        """The kernel has taken so many bytes of our answer."""
+        self.unsent = self.unsent[size:]
+        if self.unsent:
+            self.wait_for(SEND, SEND_SECONDS)
+            return
+        count(requests=1)
+        if self.last:
+            # Closing with unread bytes makes the kernel send a reset,
+            # which can destroy our answer (RFC 9112, section 9.6). So
+            # we end our side only, and read on for a moment.
+            after = CLOSE if self.ended else DRAIN
+            self.wait_for(after, LINGER_SECONDS)
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
+        else:
+            self.wait_for(READ, IDLE_SECONDS)
+
+    def late(self) -> None:
+        """What comes next has not come in time."""
+        if self.next is READ and self.received:
+            self.answer(refuse(BadRequest(408, "too slow")), last=True)
+        else:
+            self.wait_for(CLOSE)
+
+
 # === HTTP, the same in every step ===================================
 # Bytes in, bytes out: nothing here waits, reads or writes. The rules
 # are those of RFC 9110 (what a request means) and RFC 9112 (how it is
@@ -245,6 +318,7 @@ def on_trouble(
 MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
 MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
 MAX_FIELDS = 100  # header fields; more is a 431
+MAX_DIGITS = 18  # of a Content-Length: more may not fit into 64 bits
 
 PAGE = """\
 <!doctype html>
@@ -282,6 +356,8 @@ KNOWN_FIELD = re.compile(
 )
 HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
 ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+# A transfer coding, perhaps with parameters (RFC 9112, section 7).
+CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
 METHODS = set(
     b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
 )
@@ -330,6 +406,8 @@ def parse(received: bytes | bytearray) -> Request | None:
         wishes = {token.strip(b" \t") for token in tokens}
         keep_alive |= b"keep-alive" in wishes
         keep_alive &= b"close" not in wishes
+    if minor == b"0" and b"transfer-encoding" in values:
+        raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
     # We read no bodies, so what follows one cannot be understood.
     body = announces_body(values)
     return Request(
@@ -384,16 +462,35 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
 
 
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
-    """Does a body follow the head? (RFC 9112, section 6.3)"""
-    codings = b"transfer-encoding" in values
-    if b"content-length" not in values:
-        return codings
-    lengths = set(values[b"content-length"])
+    """Does a body follow the head? (RFC 9112, section 6.3)
+
+    Whoever stands between the client and us must find the same end of
+    it as we do: what can be read in two ways is refused.
+    """
+    lengths = set(values.get(b"content-length", []))
     if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if codings:
+    sizes = [length.lstrip(b"0") for length in lengths]
+    if any(len(size) > MAX_DIGITS for size in sizes):
+        raise BadRequest(400, "Content-Length is too large")
+    if b"transfer-encoding" not in values:
+        return any(sizes)
+    if lengths:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return any(length.strip(b"0") for length in lengths)
+    check_codings(b",".join(values[b"transfer-encoding"]).lower())
+    return True
+
+
+def check_codings(text: bytes) -> None:
+    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
+    codings = [part.strip(b" \t") for part in text.split(b",")]
+    codings = [coding for coding in codings if coding]
+    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
+        raise BadRequest(400, "chunked must come once, and last")
+    if not all(map(CODING.fullmatch, codings)):
+        raise BadRequest(400, "Transfer-Encoding is malformed")
+    if len(codings) > 1:
+        raise BadRequest(501, "only chunked is understood here")
 
 
 def status_of(method: bytes, target: bytes) -> int:

@@ -33,49 +33,87 @@ from argparse import (
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from email.utils import formatdate
+from enum import Enum
 from http import HTTPStatus
 from typing import Any, NamedTuple, NoReturn
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to take from the stream at a time
+
+async def start(
+    listener: socket.socket, options: Namespace
+) -> asyncio.Server:
+    """Let asyncio accept, and start a task for each connection."""
+    return await asyncio.start_server(
+        lambda reader, writer: talk(reader, writer, options),
+        sock=listener, limit=RECV_SIZE, backlog=ACCEPT_BATCH,
+    )  # fmt: skip
+
+
+async def talk(
+    reader: StreamReader, writer: StreamWriter, options: Namespace
+) -> None:
+    """Serve one client. At each await, others go on."""
+    connection = Connection()
+    open_now.add(writer.transport)
+    count(connections=1)
+    # Let drain wait until the kernel has taken everything.
+    writer.transport.set_write_buffer_limits(high=0)
+    try:
+        while connection.next is not CLOSE:
+            if connection.next is WORK:
+                await asyncio.sleep(options.delay)
+                compute(options.compute)  # nobody else runs meanwhile
+                connection.worked()
+            else:
+                await wait(reader, writer, connection)
+    except OSError:  # the client is gone
+        pass
+    finally:
+        open_now.discard(writer.transport)
+        writer.transport.abort()  # close, and forget what is unsent
+
+
+async def wait(
+    reader: StreamReader, writer: StreamWriter, connection: Connection
+) -> None:
+    """Receive or send something, as long as our patience lasts."""
+    try:
+        async with asyncio.timeout_at(connection.deadline):
+            if connection.next is SEND:
+                writer.write(connection.unsent)
+                await writer.drain()
+                connection.sent(len(connection.unsent))
+                if connection.next is DRAIN:
+                    writer.write_eof()
+            else:  # what comes may be half a request
+                connection.came(await reader.read(RECV_SIZE))
+    except TimeoutError:
+        connection.late()
+
+
+# === Around asyncio's loop, the same in step 06 =====================
+
 ACCEPT_BATCH = 100  # connections to accept before others get a turn
 
-# The coroutines that serve a connection each, with what they write to.
-connections: dict[asyncio.Task[None], StreamWriter] = {}
+open_now: set[asyncio.BaseTransport] = set()  # those of our clients
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Run asyncio's event loop until asked to stop."""
-    asyncio.run(accept_all(listener, options))
+    asyncio.run(run(listener, options))
 
 
-async def accept_all(
-    listener: socket.socket, options: Namespace
-) -> None:
-    """Start a task for each connection until asked to stop."""
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(on_trouble)
-
-    def on_connect(reader: StreamReader, writer: StreamWriter) -> None:
-        task = loop.create_task(talk(reader, writer, options))
-        connections[task] = writer
-        task.add_done_callback(connections.pop)
-        count(connections=1)
-
-    server = await asyncio.start_server(
-        on_connect, sock=listener, limit=RECV_SIZE, backlog=ACCEPT_BATCH
-    )
+async def run(listener: socket.socket, options: Namespace) -> None:
+    """Serve until asked to stop and nobody is left."""
+    asyncio.get_running_loop().set_exception_handler(on_trouble)
+    server = await start(listener, options)
     listener.listen(BACKLOG)  # asyncio has set it to ACCEPT_BATCH
     announce(listener)
     while not stopping():
         await asyncio.sleep(TICK)
     server.close()
     stop_reading()
-    if connections:
-        await asyncio.wait(connections)
+    while open_now:
+        await asyncio.sleep(TICK)
 
 
 def on_trouble(
@@ -86,100 +124,137 @@ def on_trouble(
         loop.default_exception_handler(context)
 
 
-async def talk(
-    reader: StreamReader, writer: StreamWriter, options: Namespace
-) -> None:
-    """Serve one connection and close it, whatever its client does."""
-    received = bytearray()  # what came and is not answered yet
-    patience = HEAD_SECONDS
-    # Let drain wait until the kernel has taken everything.
-    writer.transport.set_write_buffer_limits(high=0)
-    try:
-        while await answer_request(
-            reader, writer, received, patience, options
-        ):
-            patience = IDLE_SECONDS
-        await hang_up(reader, writer)
-    except OSError:  # the client is gone or has stopped reading
-        pass
-    finally:
-        writer.transport.abort()  # close, and forget what is unsent
-
-
-async def answer_request(
-    reader: StreamReader,
-    writer: StreamWriter,
-    received: bytearray,
-    patience: float,
-    options: Namespace,
-) -> bool:
-    """Answer one request. May another one follow?"""
-    try:
-        request = await receive(reader, received, patience)
-    except BadRequest as error:
-        await send(writer, refuse(error))
-        return False
-    if request is None:
-        return False
-    if request.status == 200:
-        await asyncio.sleep(options.delay)  # others run meanwhile
-        compute(options.compute)  # nobody else runs meanwhile
-    keep_alive = request.keep_alive and not stopping()
-    await send(writer, respond(request, keep_alive))
-    return keep_alive
-
-
-async def receive(
-    reader: StreamReader, received: bytearray, patience: float
-) -> Request | None:
-    """Read until a head is complete; None if the client ends first."""
-    if received:  # the head has begun with the request before it
-        patience = HEAD_SECONDS
-    deadline = time.monotonic() + patience  # asyncio's own clock
-    while (request := parse(received)) is None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                data = await reader.read(RECV_SIZE)
-        except TimeoutError:
-            if received:
-                raise BadRequest(408, "too slow") from None
-            return None
-        if not data:
-            return None
-        if not received:  # the head begins
-            deadline = time.monotonic() + HEAD_SECONDS
-        received += data
-    del received[: request.size]
-    return request
-
-
-async def send(writer: StreamWriter, answer: bytes) -> None:
-    """Send a whole answer; drain waits until the client takes it."""
-    writer.write(answer)
-    async with asyncio.timeout(SEND_SECONDS):
-        await writer.drain()
-    count(requests=1)
-
-
-async def hang_up(reader: StreamReader, writer: StreamWriter) -> None:
-    """End our side, then read what the client still sends.
-
-    Closing with unread bytes makes the kernel send a reset, which can
-    destroy our answer on its way (RFC 9112, section 9.6).
-    """
-    writer.write_eof()
-    async with asyncio.timeout(LINGER_SECONDS):
-        while await reader.read(RECV_SIZE):
-            pass
-
-
 def stop_reading() -> None:
     """When we stop: whoever waits for a request sees the end of it."""
-    for writer in connections.values():
+    for transport in open_now:
         try:
-            writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
+            transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
         except OSError:  # it is closed already
             pass
+
+
+# === Connection, the same in every step =============================
+# The life of one connection, without its socket: what comes next, until
+# when, and what to send. Each step waits for that in its own way, and
+# says what has happened: bytes came, the work is done, so many bytes
+# were taken, time is up.
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take some of our answer
+LINGER_SECONDS = 1.0  # for a client to close after our last answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+
+clock = time.monotonic  # all time comes from here: tests set their own
+
+
+class Next(Enum):
+    """What comes next on a connection."""
+
+    READ = "read"  # the client sends a request, or the rest of it
+    WORK = "work"  # we do what the request asks for
+    SEND = "send"  # the client takes our answer
+    DRAIN = "drain"  # we have ended our side, the client ends its own
+    CLOSE = "close"  # nothing: forget this client
+
+
+READ, WORK, SEND, DRAIN, CLOSE = Next
+
+
+class Connection:
+    """One client: how far it has come, and until when we wait."""
+
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep  # may it stay open for another request?
+        self.received = b""  # what came and is not answered yet
+        self.ended = False  # has the client ended its side?
+        self.request: Request | None = None  # the one under way
+        self.unsent = b""  # what is left of our answer
+        self.last = False  # is it the last answer?
+        self.wait_for(READ, HEAD_SECONDS)
+
+    def wait_for(self, what: Next, seconds: float = math.inf) -> None:
+        """This comes next, and we wait so long for it."""
+        self.next = what
+        self.deadline = clock() + seconds
+
+    def patience(self) -> float:
+        """Seconds that are left. Raises TimeoutError if none is."""
+        left = self.deadline - clock()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def came(self, data: bytes) -> None:
+        """The client has sent this; nothing: it has ended its side."""
+        if not data:
+            self.ended = True
+        if self.next is READ:
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
+
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
+        try:
+            self.request = parse(self.received)
+        except BadRequest as error:
+            self.answer(refuse(error), last=True)
+            return
+        if self.request is None:  # TCP is a stream: wait for the rest
+            if self.ended:
+                self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
+            return
+        self.received = self.received[self.request.size :]
+        if self.request.status == 200:
+            self.wait_for(WORK)
+        else:  # an error takes no work
+            self.worked()
+
+    def worked(self) -> None:
+        """The work for the request is done."""
+        assert self.request
+        keep = self.keep and self.request.keep_alive and not stopping()
+        self.answer(respond(self.request, keep), last=not keep)
+
+    def answer(self, answer: bytes, last: bool) -> None:
+        """Begin to send an answer."""
+        self.unsent, self.last = answer, last
+        self.wait_for(SEND, SEND_SECONDS)
+
+    def sent(self, size: int) -> None:
+        """The kernel has taken so many bytes of our answer."""
+        self.unsent = self.unsent[size:]
+        if self.unsent:
+            self.wait_for(SEND, SEND_SECONDS)
+            return
+        count(requests=1)
+        if self.last:
+            # Closing with unread bytes makes the kernel send a reset,
+            # which can destroy our answer (RFC 9112, section 9.6). So
+            # we end our side only, and read on for a moment.
+            after = CLOSE if self.ended else DRAIN
+            self.wait_for(after, LINGER_SECONDS)
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
+        else:
+            self.wait_for(READ, IDLE_SECONDS)
+
+    def late(self) -> None:
+        """What comes next has not come in time."""
+        if self.next is READ and self.received:
+            self.answer(refuse(BadRequest(408, "too slow")), last=True)
+        else:
+            self.wait_for(CLOSE)
 
 
 # === HTTP, the same in every step ===================================
@@ -190,6 +265,7 @@ def stop_reading() -> None:
 MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
 MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
 MAX_FIELDS = 100  # header fields; more is a 431
+MAX_DIGITS = 18  # of a Content-Length: more may not fit into 64 bits
 
 PAGE = """\
 <!doctype html>
@@ -227,6 +303,8 @@ KNOWN_FIELD = re.compile(
 )
 HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
 ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+# A transfer coding, perhaps with parameters (RFC 9112, section 7).
+CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
 METHODS = set(
     b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
 )
@@ -275,6 +353,8 @@ def parse(received: bytes | bytearray) -> Request | None:
         wishes = {token.strip(b" \t") for token in tokens}
         keep_alive |= b"keep-alive" in wishes
         keep_alive &= b"close" not in wishes
+    if minor == b"0" and b"transfer-encoding" in values:
+        raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
     # We read no bodies, so what follows one cannot be understood.
     body = announces_body(values)
     return Request(
@@ -329,16 +409,35 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
 
 
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
-    """Does a body follow the head? (RFC 9112, section 6.3)"""
-    codings = b"transfer-encoding" in values
-    if b"content-length" not in values:
-        return codings
-    lengths = set(values[b"content-length"])
+    """Does a body follow the head? (RFC 9112, section 6.3)
+
+    Whoever stands between the client and us must find the same end of
+    it as we do: what can be read in two ways is refused.
+    """
+    lengths = set(values.get(b"content-length", []))
     if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if codings:
+    sizes = [length.lstrip(b"0") for length in lengths]
+    if any(len(size) > MAX_DIGITS for size in sizes):
+        raise BadRequest(400, "Content-Length is too large")
+    if b"transfer-encoding" not in values:
+        return any(sizes)
+    if lengths:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return any(length.strip(b"0") for length in lengths)
+    check_codings(b",".join(values[b"transfer-encoding"]).lower())
+    return True
+
+
+def check_codings(text: bytes) -> None:
+    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
+    codings = [part.strip(b" \t") for part in text.split(b",")]
+    codings = [coding for coding in codings if coding]
+    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
+        raise BadRequest(400, "chunked must come once, and last")
+    if not all(map(CODING.fullmatch, codings)):
+        raise BadRequest(400, "Transfer-Encoding is malformed")
+    if len(codings) > 1:
+        raise BadRequest(501, "only chunked is understood here")
 
 
 def status_of(method: bytes, target: bytes) -> int:

@@ -727,6 +727,7 @@ def add_options(parser: Parser) -> None:
 MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
 MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
 MAX_FIELDS = 100  # header fields; more is a 431
+MAX_DIGITS = 18  # of a Content-Length: more may not fit into 64 bits
 
 PAGE = """\
 <!doctype html>
@@ -764,6 +765,8 @@ KNOWN_FIELD = re.compile(
 )
 HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
 ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+# A transfer coding, perhaps with parameters (RFC 9112, section 7).
+CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
 METHODS = set(
     b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
 )
@@ -812,6 +815,8 @@ def parse(received: bytes | bytearray) -> Request | None:
         wishes = {token.strip(b" \t") for token in tokens}
         keep_alive |= b"keep-alive" in wishes
         keep_alive &= b"close" not in wishes
+    if minor == b"0" and b"transfer-encoding" in values:
+        raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
     # We read no bodies, so what follows one cannot be understood.
     body = announces_body(values)
     return Request(
@@ -866,16 +871,35 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
 
 
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
-    """Does a body follow the head? (RFC 9112, section 6.3)"""
-    codings = b"transfer-encoding" in values
-    if b"content-length" not in values:
-        return codings
-    lengths = set(values[b"content-length"])
+    """Does a body follow the head? (RFC 9112, section 6.3)
+
+    Whoever stands between the client and us must find the same end of
+    it as we do: what can be read in two ways is refused.
+    """
+    lengths = set(values.get(b"content-length", []))
     if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if codings:
+    sizes = [length.lstrip(b"0") for length in lengths]
+    if any(len(size) > MAX_DIGITS for size in sizes):
+        raise BadRequest(400, "Content-Length is too large")
+    if b"transfer-encoding" not in values:
+        return any(sizes)
+    if lengths:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return any(length.strip(b"0") for length in lengths)
+    check_codings(b",".join(values[b"transfer-encoding"]).lower())
+    return True
+
+
+def check_codings(text: bytes) -> None:
+    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
+    codings = [part.strip(b" \t") for part in text.split(b",")]
+    codings = [coding for coding in codings if coding]
+    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
+        raise BadRequest(400, "chunked must come once, and last")
+    if not all(map(CODING.fullmatch, codings)):
+        raise BadRequest(400, "Transfer-Encoding is malformed")
+    if len(codings) > 1:
+        raise BadRequest(501, "only chunked is understood here")
 
 
 def status_of(method: bytes, target: bytes) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.process import eventually
 from tools.bench import interpreters
-from tools.bench.labs_gil import PARTS, UNITS
+from tools.bench.experiments.gil import PARTS, UNITS
 from tools.servers import ROOT
 
 FILE = ROOT / "03_threading" / "lab_gil.py"

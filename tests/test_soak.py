@@ -7,7 +7,7 @@ import pytest
 
 from tests.marks import rule, slow
 from tests.process import running
-from tools.bench.soak import soak
+from tools.bench.experiments.soak import soak
 from tools.servers import Server
 
 SECONDS = 8.0

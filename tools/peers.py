@@ -39,14 +39,17 @@ class Peer:
         return self.start[0] == PYTHON
 
 
-def _script(
-    name: str, title: str, about: str, since: tuple[int, int] = (3, 11)
-) -> Peer:
+def _script(name: str, title: str, about: str) -> Peer:
     """A peer that is tools/bench/peers/on_NAME.py."""
-    return Peer(
-        name, title, about, (PYTHON, "-m", ON + name, "{host}", "{port}"),
-        (name,), name, since=since,
-    )
+    start = (PYTHON, "-m", ON + name, "{host}", "{port}")
+    return Peer(name, title, about, start, (name,), name)
+
+
+def _loop(name: str, about: str, since: tuple[int, int] = (3, 11)) -> Peer:
+    """That of asyncio on another event loop."""
+    start = (PYTHON, "-m", f"{ON}asyncio", "{host}", "{port}", name)
+    title = f"asyncio.Protocol by hand, on {name}"
+    return Peer(name, title, about, start, (name,), name, since=since)
 
 
 PEERS = (
@@ -79,13 +82,10 @@ PEERS = (
         ),
         module="socket",
     ),
-    _script(
-        "uvloop", "asyncio.Protocol by hand, on uvloop",
-        "asyncio's interface on libuv, written in Cython.",
-    ),
-    _script(
-        "blazio", "asyncio.Protocol by hand, on blazio",
-        "asyncio's interface on io_uring, written in Zig.", (3, 12),
+    _loop("uvloop", "asyncio's interface on libuv, written in Cython."),
+    _loop(
+        "blazio", "asyncio's interface on io_uring, written in Zig.",
+        (3, 12),
     ),
     _script(
         "trio", "trio's streams by hand",

@@ -1,7 +1,6 @@
 """Measures the points of a plan, one after the other, and keeps them."""
 
 import contextlib
-import re
 import signal
 import subprocess
 import sys
@@ -80,7 +79,7 @@ class Bench:
                 for task, number in plan.interleave(tasks):
                     if not self._point(task).end:
                         run = self._run(task, number)
-                        self._point(task).end = too_slow(run)
+                        self._point(task).end = too_slow(run, clients)
                     self.progress.advance(bar, each)
                 for task in tasks:
                     point = self._point(task)
@@ -295,21 +294,14 @@ def fault(report: Report, late: bool) -> str | None:
     return None
 
 
-def too_slow(run: Run) -> bool:
+def too_slow(run: Run, clients: int) -> bool:
     """True if a client waited longer than anybody would."""
     worst = run.latency_ms.get("max", 0.0)
-    return worst > plan.PATIENCE_MS or 0 < run.requests < run_clients(run)
+    return worst > plan.PATIENCE_MS or 0 < run.requests < clients
 
 
-def run_clients(run: Run) -> int:
-    """The number of clients in a run's command."""
-    found = re.search(r" -c (\d+) ", run.command)
-    return int(found[1]) if found else 0
-
-
-def trouble(run: Run) -> str:
+def trouble(run: Run, clients: int) -> str:
     """Why a run ends a server's line in the sweep; "" if it does not."""
-    missing = run_clients(run) - run.requests
     worst = run.latency_ms.get("max", 0.0)
     if run.error is not None:
         return run.error
@@ -320,17 +312,18 @@ def trouble(run: Run) -> str:
         return f"{run.failed} of {run.requests + run.failed} requests failed"
     if run.non_2xx:
         return f"{run.non_2xx} of {run.requests} answers were errors"
-    if missing > 0:
+    if run.requests < clients:
         return (
-            f"{missing} of {run_clients(run)} clients had no answer after "
-            f"{run.seconds:.0f} s"
+            f"{clients - run.requests} of {clients} clients had no answer "
+            f"after {run.seconds:.0f} s"
         )
     return ""
 
 
 def judge(point: Point) -> None:
     """Decide whether a sweep ends at this point, and note why."""
-    reasons = [text for text in map(trouble, point.runs) if text]
+    found = [trouble(run, point.clients) for run in point.runs]
+    reasons = [text for text in found if text]
     point.end = point.end or 2 * len(reasons) > len(point.runs)
     point.reason = reasons[-1] if point.end and reasons else ""
 

@@ -119,7 +119,8 @@ def _sweep(points: list[Point]) -> Table:
 
 def _survived(point: Point) -> bool:
     """True unless the server itself ended its line here."""
-    return not (point.end and any(map(trouble, point.runs)))
+    runs = point.runs if point.end else []
+    return not any(trouble(run, point.clients) for run in runs)
 
 
 def _syscalls(points: list[Point]) -> Table:

@@ -2,5 +2,8 @@
 
 ``exercises`` reads the folders, ``student`` and ``plugin`` are what their
 tests use, ``examine`` runs these tests on somebody's file, ``desk`` keeps
-what a student has done, ``__main__`` is ``./learn.sh``.
+what a student has done, ``__main__`` is ``./learn.sh``. ``grade`` checks
+many: ``handed_in`` finds their files, ``protection`` (with ``limited``) is
+what stands around them, ``watcher`` ends what uses too much, ``reports``
+says what came of it.
 """

@@ -8,13 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from tools.learn import desk, exercises, grade
+from tools.learn import desk, exercises, grade, reports
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
@@ -49,80 +47,69 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         epilog="Begin with: ./learn.sh start 02.1",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace], int], text: str,
-        which: str = "",
-    ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text)
-        made.set_defaults(run=run)
-        if which:
-            made.add_argument(
-                "exercises" if which == "*" else "exercise", nargs=which,
-                metavar="ID", help="as in 02.1"
-                + {"?": " (default: the last one you began)",
-                   "*": " (default: all you have begun)"}[which],
+    default = {
+        "": "", "?": " (default: the last one you began)",
+        "*": " (default: all you have begun)",
+    }
+    made = {}
+    for name, run, which, text in (
+        ("list", show_list, None, "the exercises, and what you have done"),
+        ("start", start_one, "", "begin one: copies it to my/"),
+        ("check", check_some, "*", "run the tests on your file"),
+        ("watch", watch, "?", "check again whenever you save"),
+        ("hint", show_hint, "?", "a hint, one more each time"),
+        ("solution", show_solution, "?", "one way to do it"),
+        ("diff", show_diff, "?", "your file against the solution"),
+        ("reset", reset, "?", "begin again; your file is kept beside"),
+        ("report", make_report, "*", "check all and sum up"),
+        ("grade", grade.run, None, grade.ABOUT),
+    ):
+        made[name] = commands.add_parser(name, help=text, description=text)
+        made[name].set_defaults(run=run)
+        if which is not None:
+            made[name].add_argument(
+                "exercise", metavar="ID", nargs=which or None,
+                help="as in 02.1" + default[which],
             )
-        return made
-
-    add("list", show_list, "the exercises, and what you have done")
-    start = add("start", start_one, "begin one: copies it to my/")
-    start.add_argument("exercise", metavar="ID", help="as in 02.1")
-    check = add(
-        "check", check_some, "run the tests on your file", "*"
-    )
-    check.add_argument(
+    made["check"].add_argument(
         "--all", action="store_true",
         help="go on after the first test that fails",
     )
-    add("watch", watch, "check again whenever you save", "?")
-    add("hint", show_hint, "a hint, one more each time", "?")
-    solution = add("solution", show_solution, "one way to do it", "?")
-    solution.add_argument(
+    made["solution"].add_argument(
         "--give-up", action="store_true",
         help="show it before you have passed",
     )
-    add("diff", show_diff, "your file against the solution", "?")
-    add("reset", reset, "begin again; your file is kept beside", "?")
-    report = add("report", make_report, "check all and sum up", "*")
-    report.add_argument(
+    made["report"].add_argument(
         "--json", action="store_true", help="as JSON, to standard output"
     )
-    report.add_argument(
+    made["report"].add_argument(
         "--junit", metavar="FILE", type=Path, help="as JUnit XML, to FILE"
     )
-    grade.add_options(add("grade", grade.run, grade.ABOUT))
+    grade.add_options(made["grade"])
     if not (sys.argv[1:] if words is None else words):
         parser.print_help()
         parser.exit(2)
     return parser.parse_args(words)
 
 
+def begun() -> list[Exercise]:
+    """All that were begun. Raises DeskError if there is none."""
+    found = [e for e in exercises.everything() if desk.place(e).is_dir()]
+    if not found:
+        raise DeskError("nothing is begun yet: ./learn.sh start 02.1")
+    return found
+
+
 def one(options: argparse.Namespace) -> Exercise:
-    """The exercise that is meant: named, or the last that was begun."""
+    """The exercise that is meant: named, or the last that was changed."""
     if options.exercise:
         return exercises.by_id(options.exercise)
-    begun = [
-        e for e in exercises.everything()
-        if (desk.place(e) / e.file).is_file()
-    ]
-    if not begun:
-        raise DeskError("nothing is begun yet: ./learn.sh start 02.1")
-    return max(
-        begun,
-        key=lambda e: (desk.place(e) / e.file).stat().st_mtime,
-    )
+    return max(begun(), key=desk.changed_at)
 
 
 def some(options: argparse.Namespace) -> list[Exercise]:
     """The exercises that are meant: named, or all that were begun."""
-    if options.exercises:
-        return [exercises.by_id(word) for word in options.exercises]
-    begun = desk.begun()
-    found = [e for e in exercises.everything() if e.id in begun]
-    if not found:
-        raise DeskError("nothing is begun yet: ./learn.sh start 02.1")
-    return found
+    return [exercises.by_id(word) for word in options.exercise] or begun()
 
 
 # The commands ---------------------------------------------------------------
@@ -130,19 +117,14 @@ def some(options: argparse.Namespace) -> list[Exercise]:
 
 def show_list(options: argparse.Namespace) -> int:
     """Every exercise with its state."""
-    known, begun = desk.notes(), desk.begun()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    table.add_column("ID")
-    table.add_column("Exercise")
-    table.add_column("Minutes", justify="right")
-    table.add_column("")
+    known = desk.notes()
+    table = reports.a_table("", "ID", "Exercise", "Minutes>", "")
     for exercise in exercises.everything():
         note = known.get(exercise.id, desk.Note())
         mark, said = " ", ""
         if note.passed:
             mark, said = "[green]✓[/]", f"[dim]passed {note.passed}[/]"
-        elif exercise.id in begun:
+        elif desk.place(exercise).is_dir():
             mark, said = "[yellow]·[/]", "[yellow]begun[/]"
         table.add_row(
             mark, exercise.id, escape(exercise.title),
@@ -151,10 +133,9 @@ def show_list(options: argparse.Namespace) -> int:
     console.print(table)
     done = sum(bool(note.passed) for note in known.values())
     total = len(exercises.everything())
-    console.print(f"\n{done} of {total} passed.", end=" ")
     console.print(
-        "Begin with: ./learn.sh start 02.1" if not begun
-        else "./learn.sh --help says what else there is."
+        f"\n{done} of {total} passed. Begin with: ./learn.sh start 02.1; "
+        "./learn.sh --help says what else there is."
     )
     return 0
 
@@ -164,26 +145,22 @@ def start_one(options: argparse.Namespace) -> int:
     exercise = exercises.by_id(options.exercise)
     new = desk.start(exercise)
     folder = desk.shown(desk.place(exercise))
-    heading(exercise)
-    console.print(escape(exercise.task))
-    console.print()
+    console.print(
+        f"[bold]{exercise.id} {escape(exercise.title)}[/]  "
+        f"[dim]about {exercise.minutes} minutes[/]\n\n"
+        f"{escape(exercise.task)}\n"
+    )
     if not new:
         console.print(
             f"You had begun this one: {folder}/{exercise.file} is as you left "
             f"it.\nTo begin again: ./learn.sh reset {exercise.id}"
         )
-    console.print(f"Your file:  {folder}/{exercise.file}")
-    console.print(f"The task:   {folder}/task.md")
-    console.print(f"Then:       ./learn.sh check {exercise.id}")
-    return 0
-
-
-def heading(exercise: Exercise) -> None:
-    """Print its name and how long it takes."""
     console.print(
-        f"[bold]{exercise.id} {escape(exercise.title)}[/]  "
-        f"[dim]about {exercise.minutes} minutes[/]\n"
+        f"Your file:  {folder}/{exercise.file}\n"
+        f"The task:   {folder}/task.md\n"
+        f"Then:       ./learn.sh check {exercise.id}"
     )
+    return 0
 
 
 def check_some(options: argparse.Namespace) -> int:
@@ -251,17 +228,13 @@ def watch(options: argparse.Namespace) -> int:
     """Check one exercise again whenever its file changes."""
     exercise = one(options)
     path = desk.own_file(exercise)
-    seen, gone = 0, False
+    seen, missing = 0.0, 0
     while True:
-        try:
-            now, gone = path.stat().st_mtime_ns, False
-        except FileNotFoundError:  # some editors put a new file in its place
-            if gone:
-                console.print(f"[dim]{desk.shown(path)} is gone. Waiting ...")
-                while not path.exists():
-                    time.sleep(WATCH_SECONDS)
-            now, gone = seen, True
-        if now != seen:
+        now = desk.changed_at(exercise)
+        missing = 0 if now else missing + 1
+        if missing == 2:  # some editors put a new file in its place
+            console.print(f"[dim]{desk.shown(path)} is gone. Waiting ...")
+        if now and now != seen:
             seen = now
             console.rule(time.strftime("%H:%M:%S"))
             check(exercise)
@@ -354,18 +327,18 @@ def make_report(options: argparse.Namespace) -> int:
         print(f"{exercise.id} ...", file=sys.stderr, flush=True)
         found.append((exercise, examine(exercise, path)))
     if options.junit:
-        write_junit(options.junit, found)
+        desk.write(options.junit, reports.junit_text(found))
     if options.json:
         print(json.dumps(
             [dataclasses.asdict(r) | {"passed": r.passed} for _, r in found],
             indent=1,
         ))
     else:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("", "ID", "Exercise", "Tests", "What is missing"):
-            table.add_column(name)
+        table = reports.a_table(
+            "", "ID", "Exercise", "Tests", "What is missing"
+        )
         for exercise, report in found:
-            passed = sum(o.passed for o in report.outcomes)
+            passed = len(report.outcomes) - len(report.failures)
             missing = report.trouble or "; ".join(
                 o.title for o in report.failures
             )
@@ -376,44 +349,6 @@ def make_report(options: argparse.Namespace) -> int:
             )
         console.print(table)
     return 0 if all(report.passed for _, report in found) else 1
-
-
-def write_junit(
-    path: Path, found: Sequence[tuple[Exercise, Report]]
-) -> None:
-    """The reports as JUnit XML. Raises DeskError if it cannot be written."""
-    root = ElementTree.Element("testsuites")
-    for exercise, report in found:
-        suite = ElementTree.SubElement(
-            root, "testsuite", name=f"{exercise.id} {exercise.title}",
-            tests=str(max(report.total, 1)),
-            failures=str(len(report.failures)),
-            errors="1" if report.trouble else "0",
-        )
-        for outcome in report.outcomes:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=exercise.id,
-                name=outcome.title, time=str(outcome.seconds),
-            )
-            if not outcome.passed:
-                failure = ElementTree.SubElement(
-                    case, "failure",
-                    message=outcome.came or outcome.expected,
-                )
-                failure.text = "\n".join(told(outcome))
-        if report.trouble:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=exercise.id, name="runs",
-            )
-            ElementTree.SubElement(case, "error", message=report.trouble)
-    try:
-        ElementTree.ElementTree(root).write(
-            desk.from_caller(path), encoding="utf-8", xml_declaration=True
-        )
-    except OSError as error:
-        raise DeskError(
-            f"cannot write {path}: {error.strerror}"
-        ) from None
 
 
 if __name__ == "__main__":

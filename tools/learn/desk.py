@@ -6,6 +6,7 @@ was passed, tried and hinted. Nothing a student wrote is ever overwritten.
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.common.files import save, save_json
 from tools.learn.exercises import Exercise
 from tools.servers import ROOT
 
@@ -65,6 +67,14 @@ def from_caller(path: Path) -> Path:
     return Path(os.environ.get("SEVEN_CALLER", ""), path)
 
 
+def write(typed: Path, text: str) -> None:
+    """Write a file that was named. Raises DeskError."""
+    try:
+        save(from_caller(typed), text)
+    except OSError as error:
+        raise DeskError(f"cannot write {typed}: {error.strerror}") from None
+
+
 def notes() -> dict[str, Note]:
     """What is known of the exercises, by id; {} if nothing is."""
     path = MY / ".progress.json"
@@ -88,12 +98,8 @@ def note(exercise: Exercise) -> Note:
 def keep(exercise: Exercise, changed: Note) -> None:
     """Keep what is known of an exercise, the whole or not at all."""
     found = {**notes(), exercise.id: changed}
-    MY.mkdir(parents=True, exist_ok=True)
-    path = MY / ".progress.json"
-    part = path.with_suffix(".part")
     text = {k: dataclasses.asdict(v) for k, v in sorted(found.items())}
-    part.write_text(json.dumps(text, indent=1) + "\n", "utf-8")
-    part.replace(path)
+    save_json(MY / ".progress.json", text)
 
 
 def start(exercise: Exercise) -> bool:
@@ -116,32 +122,28 @@ def start(exercise: Exercise) -> bool:
 
 def changed(exercise: Exercise) -> list[str]:
     """The files beside the student's that are no longer what they were."""
-    found = []
-    for name, text in exercise.companions().items():
-        try:
-            same = (place(exercise) / name).read_bytes() == text.encode()
-        except OSError:
-            same = False
-        if not same:
-            found.append(name)
-    return found
+    folder = place(exercise)
+    return [
+        name for name, text in exercise.companions().items()
+        if not (folder / name).is_file()
+        or (folder / name).read_bytes() != text.encode()
+    ]
 
 
 def reset(exercise: Exercise) -> Path:
     """The starter again; the student's file is kept. Its new path."""
     own = own_file(exercise)
     stem = f"{own.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    number, backup = 1, own.with_name(f"{stem}{own.suffix}")
-    while backup.exists():
-        number += 1
-        backup = own.with_name(f"{stem}-{number}{own.suffix}")
+    names = (f"{stem}{n or ''}{own.suffix}" for n in itertools.count(0, -1))
+    backup = next(
+        path for path in map(own.with_name, names) if not path.exists()
+    )
     own.rename(backup)
     start(exercise)
     return backup
 
 
-def begun() -> list[str]:
-    """The ids of the exercises that have a folder here."""
-    if not MY.is_dir():
-        return []
-    return sorted(p.name for p in MY.iterdir() if p.is_dir())
+def changed_at(exercise: Exercise) -> float:
+    """When the student's file was saved last; 0 if there is none."""
+    own = place(exercise) / exercise.file
+    return own.stat().st_mtime if own.is_file() else 0

@@ -9,7 +9,6 @@ import contextlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tools.learn.exercises import Exercise
 from tools.servers import ROOT
@@ -88,7 +88,8 @@ def check_source(path: Path, name: str) -> str:
         text = path.read_bytes()
         if not text.strip():
             return f"{name} is empty"
-        compile(text.decode(encoding(text)), name, "exec")
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        compile(text.decode(encoding), name, "exec")
     except (RecursionError, MemoryError):
         return f"{name} cannot be read: too much is nested in it"
     except SyntaxError as error:
@@ -99,14 +100,24 @@ def check_source(path: Path, name: str) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         return f"{name}, line {line}: save the file as UTF-8"
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        return f"{name} cannot be read: {why}"
+        return f"{name} cannot be read: {error}"
     return ""
 
 
-def encoding(text: bytes) -> str:
-    """What a source file says of its encoding, else UTF-8."""
-    return tokenize.detect_encoding(io.BytesIO(text).readline)[0]
+@dataclass
+class Surroundings:
+    """Where and how the tests and the student's file run.
+
+    place: an empty folder for the copy, made if there is none; python:
+    the words that run Python for the student's file; around: words before
+    the command of the tests; mark: in the environment of all that is
+    started.
+    """
+
+    place: Path | None = None
+    python: Sequence[str] = ()
+    around: Sequence[str] = ()
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def examine(
@@ -114,98 +125,92 @@ def examine(
     path: Path,
     *,
     first_only: bool = False,
-    cage: Sequence[str] = (),
     seed: int | None = None,
     longest: float = LONGEST,
-    place: Path | None = None,
-    mark: str = "",
-    around: Sequence[str] = (),
+    here: bool = False,
+    around: Surroundings | None = None,
 ) -> Report:
     """Run the tests of an exercise on the file at path.
 
-    first_only: stop at the first test that fails; cage: words put before
-    each command of the student's; seed: for tests that throw dice;
-    longest: seconds for all tests; place: an empty folder for the copy,
-    made if not given; mark: for the environment of all that is started,
-    made if not given; around: words put before the command of the tests.
+    first_only: stop at the first test that fails; seed: for tests that
+    throw dice; longest: seconds for all tests; here: in this process,
+    which is quicker and has no such limit, for files that we know.
     """
+    around = around or Surroundings()
     report = Report(exercise.id)
     report.trouble = check_source(path, exercise.file)
     if report.trouble:
         return report
-    with contextlib.ExitStack() as stack:
-        made = stack.enter_context(
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        )
-        folder = place or Path(made, "copy")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
+        folder = around.place or Path(made, "copy")
         folder.mkdir(exist_ok=True)
         for name, text in exercise.companions().items():
             (folder / name).write_text(text, "utf-8")
         copy = folder / exercise.file
         copy.write_bytes(path.read_bytes())
         outcomes = Path(made, "outcomes")
-        command = [
-            *around, sys.executable, "-m", "pytest", "-q", "-c", str(CONFIG),
-            "--rootdir", str(exercise.folder), "-p", "no:cacheprovider",
-            "-p", "tools.learn.plugin", "--student", str(copy),
-            "--outcomes", str(outcomes), "--cage", json.dumps([*cage]),
-            str(exercise.tests),
+        words = [
+            "-q", "-c", str(CONFIG), "--rootdir", str(exercise.folder),
+            "-p", "no:cacheprovider", "-p", "tools.learn.plugin",
+            "--student", str(copy), "--outcomes", str(outcomes),
+            "--python", json.dumps([*around.python]), str(exercise.tests),
         ]
-        command += ["-x"] if first_only else []
-        mark = mark or uuid.uuid4().hex
-        run_tests(report, command, outcomes, seed, longest, mark)
-    return report
-
-
-def run_tests(
-    report: Report, command: list[str], outcomes: Path,
-    seed: int | None, longest: float, mark: str,
-) -> None:
-    """Run pytest and read what its plugin wrote."""
-    environment = {
-        **os.environ, MARK: mark, "PYTHONPATH": str(ROOT),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    environment.pop("PYTEST_ADDOPTS", None)
-    environment.pop("SEVEN_SEED", None)
-    if seed is not None:
-        environment["SEVEN_SEED"] = str(seed)
-    examiner = subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
-    )
-    try:
-        said, _ = examiner.communicate(timeout=longest)
-    except subprocess.TimeoutExpired:
+        words += ["-x"] if first_only else []
+        words += [] if seed is None else ["--seed", str(seed)]
+        if here:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                status: int | None = pytest.main(words)
+            text = said.getvalue()
+        else:
+            status, text = run_apart(words, around, longest)
+        with contextlib.suppress(OSError, ValueError):
+            first, *lines = outcomes.read_text("utf-8").splitlines()
+            report.total = int(first)
+            report.outcomes = [Outcome(**json.loads(x)) for x in lines]
+    if status is None:
         report.trouble = (
             f"the tests were ended after {longest:g} s: something waits for "
             "ever"
         )
-        said = ""
-    finally:
-        end_everything(mark, examiner)
-    with contextlib.suppress(OSError, ValueError):
-        first, *lines = outcomes.read_text("utf-8").splitlines()
-        report.total = int(first)
-        report.outcomes = [Outcome(**json.loads(line)) for line in lines]
-    if not report.trouble and examiner.returncode not in (0, 1):
-        lines = [line for line in said.splitlines() if line.strip()]
-        report.trouble = "the tests did not run to their end" + (
-            f": {lines[-1]}" if lines else ""
+    elif status not in (0, 1):
+        last = text.strip().splitlines()[-1:]
+        report.trouble = ": ".join(
+            ["the tests did not run to their end", *last]
         )
+    return report
 
 
-def end_everything(mark: str, examiner: subprocess.Popen[str]) -> None:
-    """Kill what bears our mark, the examiner's session too."""
-    if examiner.poll() is None:
-        with contextlib.suppress(OSError):
-            os.killpg(examiner.pid, signal.SIGKILL)
+def run_apart(
+    words: list[str], around: Surroundings, longest: float
+) -> tuple[int | None, str]:
+    """Run pytest in a process; its status (None: ended by us), its words."""
+    environment = {
+        **os.environ, MARK: around.mark, "PYTHONPATH": str(ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    environment.pop("PYTEST_ADDOPTS", None)
+    examiner = subprocess.Popen(
+        [*around.around, sys.executable, "-m", "pytest", *words], cwd=ROOT,
+        env=environment, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        said, _ = examiner.communicate(timeout=longest)
+        return examiner.returncode, said
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        end_marked(around.mark)
+        if examiner.stdout:
+            examiner.stdout.close()
         examiner.wait()
-    if examiner.stdout:
-        examiner.stdout.close()
-    for _ in range(3):  # what was started while we looked
+
+
+def end_marked(mark: str) -> None:
+    """Kill what bears a mark, also what was started while we looked."""
+    for _ in range(3):
         found = marked(mark)
         for process in found:
             with contextlib.suppress(psutil.Error):

@@ -8,7 +8,6 @@ and a test_NAME.py. A task ends with its hints, each below a heading
 
 import functools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,12 +128,8 @@ def everything() -> tuple[Exercise, ...]:
 
     Raises ExerciseError for a folder that is not complete.
     """
-    return tuple(_find())
-
-
-def _find() -> Iterator[Exercise]:
-    for task in sorted(ROOT.glob("0[1-7]_*/exercises/[0-9]_*/task.md")):
-        yield read(task.parent)
+    tasks = ROOT.glob("0[1-7]_*/exercises/[0-9]_*/task.md")
+    return tuple(read(task.parent) for task in sorted(tasks))
 
 
 def read(folder: Path) -> Exercise:

@@ -1,12 +1,12 @@
 """The pytest plugin that runs the tests of an exercise.
 
-Options: --student PATH, the student's file; --cage WORDS, put before each
-command (JSON); --outcomes PATH, where a line of JSON is written for each
-test, with what a student should read if it failed.
+Options: --student PATH, the student's file; --python WORDS, how Python is
+run for it (JSON); --seed NUMBER, for the dice; --outcomes PATH, where a
+line of JSON is written for each test, with what a student should read if
+it failed.
 """
 
 import json
-import os
 import random
 import traceback
 from collections.abc import Callable, Generator, Iterator
@@ -26,10 +26,11 @@ TRACEBACK_SECONDS = 0.3  # for a server to say why it hung up
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Whose file, behind which cage, and where to write."""
+    """Whose file, run how, and where to write."""
     group = parser.getgroup("exercise")
     group.addoption("--student", required=True)
-    group.addoption("--cage", default="[]")
+    group.addoption("--python", default="[]")
+    group.addoption("--seed", type=int)
     group.addoption("--outcomes", required=True)
 
 
@@ -46,7 +47,7 @@ def program(request: pytest.FixtureRequest) -> Iterator[Program]:
     config = request.config
     found = Program(
         Path(config.getoption("--student")),
-        json.loads(config.getoption("--cage")),
+        json.loads(config.getoption("--python")),
     )
     yield found
     found.end()
@@ -71,10 +72,9 @@ def values(program: Program) -> dict[str, Any]:
 
 
 @pytest.fixture
-def dice() -> random.Random:
+def dice(request: pytest.FixtureRequest) -> random.Random:
     """Chance: other numbers in each run, so that none can be built in."""
-    seed = os.environ.get("SEVEN_SEED")
-    return random.Random(int(seed) if seed else None)
+    return random.Random(request.config.getoption("--seed"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -120,24 +120,17 @@ def title(item: pytest.Item) -> str:
 
 def explain(error: BaseException) -> dict[str, object]:
     """An error as a student should read it."""
+    story, expected, came = stories(), "", str(error)
     if isinstance(error, Wrong):
-        return {
-            "story": error.story or stories(),
-            "expected": error.expected,
-            "came": error.came,
-        }
-    if isinstance(error, NoAnswer | AssertionError):
-        return {"story": stories(), "expected": "", "came": str(error)}
-    if isinstance(error, psutil.Error):
-        return {
-            "story": stories(), "expected": "a server that goes on serving",
-            "came": "it ended",
-        }
-    return {  # a fault of the test itself
-        "story": stories(), "expected": "",
-        "came": "The test itself failed: "
-        + "".join(traceback.format_exception(error)[-3:]),
-    }
+        story = error.story or story
+        expected, came = error.expected, error.came
+    elif isinstance(error, psutil.Error):
+        expected, came = "a server that goes on serving", "it ended"
+    elif not isinstance(error, NoAnswer | AssertionError):
+        came = "The test itself failed: " + "".join(
+            traceback.format_exception(error)[-3:]
+        )
+    return {"story": story, "expected": expected, "came": came}
 
 
 def on_terminals(item: pytest.Item, came: str) -> str:
@@ -152,10 +145,13 @@ def on_terminals(item: pytest.Item, came: str) -> str:
     running = program.running
 
     def said() -> list[str]:
-        texts = [serving.complaints() for serving in running]
+        texts = [serving.complaints for serving in running]
         return [text for text in texts if "Traceback (most" in text]
 
-    student.eventually(lambda: bool(said()), TRACEBACK_SECONDS)
+    if not student.eventually(said, TRACEBACK_SECONDS):
+        student.eventually(  # it may have to wait for the CPU
+            lambda: said() or not any(s.runs() for s in running)
+        )
     errors = {student.last_error(text) for text in said()}
     more = [e for e in sorted(errors) if e not in came]
     return came + "".join(f". On its terminal: {error}" for error in more)

@@ -7,30 +7,34 @@ read, with what was sent and what came back.
 
 import contextlib
 import json
-import os
 import re
 import select
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
+from tools.common.launch import READY, Launched
+from tools.common.launch import eventually as comes_true
 from tools.common.raw_client import Answer, Client, NoAnswer
 
-READY = re.compile(r"Serving on http://127\.0\.0\.1:(\d+)/ \(Ctrl-C to stop\)")
 START_SECONDS = 5.0  # for the ready line
+BUSY_SECONDS = 0.5  # of CPU: more than a start takes
 ANSWER_SECONDS = 4.0  # for anything a client waits for
 STOP_SECONDS = 8.0  # for the end after a signal: 5 s of grace and some
+SLEEP_SECONDS = 60.0  # for it to do all that it has to
+LOOK_SECONDS = 0.02  # between two looks at what may come true
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
-MOST_OUTPUT = 1 << 18  # bytes that are read of what it prints
+MOST_SHOWN = 2000  # characters of the last line of a traceback
 LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
+# How Python is run, unless behind a cage: who prints for ever fills no
+# disk (blocks of 512 bytes: 16 MB).
+PYTHON = ["sh", "-c", 'ulimit -f 32768; exec "$0" "$@"', sys.executable]
 
 # What the visitors of the current test did; the plugin shows it.
 visitors: list["Visitor"] = []
@@ -69,50 +73,11 @@ def named(data: bytes) -> str:
     return shown(data)
 
 
-def shown_text(line: str) -> str:
-    """A line as a Python string, a long one only its beginning."""
-    line = line.rstrip()
-    return repr(line[:SHOWN]) + (" ..." if len(line) > SHOWN else "")
-
-
-def read_some(
-    pipe: IO[bytes], seconds: float, line: bool = False
-) -> tuple[bytes, bool]:
-    """What comes out of a pipe in so many seconds; has it ended?
-
-    Not more than a program prints that makes sense. line: no further than
-    to the end of a line; what follows stays in the pipe.
-    """
-    said, deadline = b"", time.monotonic() + seconds
-    while len(said) <= MOST_OUTPUT and not (line and said.endswith(b"\n")):
-        left = max(deadline - time.monotonic(), 0)
-        ready, _, _ = select.select([pipe], [], [], left)
-        if not ready:
-            return said, False
-        data = os.read(pipe.fileno(), 1 if line else 1 << 16)
-        if not data:
-            return said, True
-        said += data
-    return said, False
-
-
-def tail(file: IO[bytes]) -> str:
-    """The end of a file."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - MOST_OUTPUT, 0))
-    return file.read().decode(errors="replace")
-
-
 def eventually(
-    what: Callable[[], bool], seconds: float = ANSWER_SECONDS
+    what: Callable[[], object], seconds: float = ANSWER_SECONDS
 ) -> bool:
     """Does it come true within these seconds? Returns as soon as so."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    return comes_true(what, seconds, LOOK_SECONDS)
 
 
 def alive(process: psutil.Process) -> bool:
@@ -154,36 +119,10 @@ class Visitor(Client):
     def send(self, data: bytes) -> None:
         """Send all of data. Raises Wrong if the server hung up."""
         self.story.append(f"sent {shown(data)}")
-        try:
-            super().send(data)
-        except NoAnswer:
+        if not self.send_if_open(data):
             raise Wrong(
                 "a server that reads this", "it had closed the connection"
-            ) from None
-
-    def send_slowly(self, data: bytes, pause: float) -> None:
-        """Send it byte by byte, so many seconds apart. Raises Wrong."""
-        self.story.append(f"sent, byte by byte, {shown(data)}")
-        for byte in data:
-            try:
-                super().send(bytes([byte]))
-            except NoAnswer:
-                raise Wrong(
-                    "a server that waits for the rest",
-                    "it closed the connection before all was sent",
-                ) from None
-            time.sleep(pause)
-
-    def send_pieces(self, data: bytes, size: int) -> None:
-        """Send it, so many bytes at a time, a breath apart. Raises Wrong."""
-        self.story.append(f"sent, {size} bytes at a time, {shown(data)}")
-        for start in range(0, len(data), size):
-            if not self.send_if_open(data[start:start + size]):
-                raise Wrong(
-                    "a server that waits for the rest",
-                    "it closed the connection before all was sent",
-                )
-            time.sleep(0.02)
+            )
 
     def send_if_open(self, data: bytes) -> bool:
         """Send data, untold; False if the server hung up."""
@@ -192,6 +131,25 @@ class Visitor(Client):
         except NoAnswer:
             return False
         return True
+
+    def send_slowly(self, data: bytes, pause: float) -> None:
+        """Send it byte by byte, so many seconds apart. Raises Wrong."""
+        self.story.append(f"sent, byte by byte, {shown(data)}")
+        self._piecemeal(data, 1, pause)
+
+    def send_pieces(self, data: bytes, size: int) -> None:
+        """Send it, so many bytes at a time, a breath apart. Raises Wrong."""
+        self.story.append(f"sent, {size} bytes at a time, {shown(data)}")
+        self._piecemeal(data, size, 0.02)
+
+    def _piecemeal(self, data: bytes, size: int, pause: float) -> None:
+        for start in range(0, len(data), size):
+            if not self.send_if_open(data[start:start + size]):
+                raise Wrong(
+                    "a server that waits for the rest",
+                    "it closed the connection before all was sent",
+                )
+            time.sleep(pause)
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
@@ -231,10 +189,12 @@ class Visitor(Client):
 
     def expect_status(
         self, *statuses: int, head: bool = False,
-        seconds: float | None = None,
+        seconds: float | None = None, wanted: str = "",
     ) -> Answer:
         """The next answer, which must have one of these statuses."""
-        wanted = "an answer with status " + " or ".join(map(str, statuses))
+        wanted = wanted or (
+            "an answer with status " + " or ".join(map(str, statuses))
+        )
         answer = self.expect_answer(wanted, head, seconds)
         if answer.status not in statuses:
             raise Wrong(wanted, f"status {answer.status} came")
@@ -244,10 +204,9 @@ class Visitor(Client):
         self, head: bool = False, seconds: float | None = None
     ) -> Answer:
         """The next answer, which must be the page (head: only its head)."""
-        wanted = "the page, status 200"
-        answer = self.expect_answer(wanted, head, seconds)
-        if answer.status != 200:
-            raise Wrong(wanted, f"status {answer.status} came")
+        answer = self.expect_status(
+            200, head=head, seconds=seconds, wanted="the page, status 200"
+        )
         length = answer.get("Content-Length")
         if length != str(PAGE_SIZE):
             raise Wrong(
@@ -300,12 +259,12 @@ class Visitor(Client):
 class Program:
     """The student's file, and the processes that run it.
 
-    cage: words put before each command, which set limits and run it.
+    python: the words that run Python, with a cage around it or not.
     """
 
-    def __init__(self, path: Path, cage: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, python: Sequence[str] = ()) -> None:
         self.path = path
-        self.cage = list(cage)
+        self.python = list(python or PYTHON)
         self.running: list[Serving] = []
 
     def start(self, *options: str, descriptors: int = 0) -> "Serving":
@@ -315,14 +274,15 @@ class Program:
         many it may open (``ulimit -n``). Raises Wrong if it does not come
         up.
         """
-        words = [*options]
-        if "--port" not in words:
-            words += ["--port", "0"]
-        if "--delay" not in words:
-            words += ["--delay", "0.05"]
-        server = Serving(self, words, descriptors)
+        words = [*self.python, str(self.path), *options]
+        for option, value in (("--port", "0"), ("--delay", "0.05")):
+            words += [] if option in words else [option, value]
+        server = Serving(
+            words, cwd=self.path.parent, descriptors=descriptors
+        )
+        server.file = self.path.name
         self.running.append(server)
-        server.wait_until_ready()
+        server.expect_ready()
         return server
 
     def values(self) -> dict[str, Any]:
@@ -336,45 +296,22 @@ class Program:
             "print(json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
-        done = self._run(["-c", code, str(self.path)], START_SECONDS)
-        if done.returncode:
-            raise Wrong("that it runs", last_error(done.stderr))
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
-
-    def run(
-        self, *words: str, seconds: float = START_SECONDS
-    ) -> subprocess.CompletedProcess[str]:
-        """Run it as a program that ends by itself; what it printed.
-
-        Raises Wrong if it does not end.
-        """
-        return self._run([str(self.path), *words], seconds)
-
-    def _run(
-        self, words: list[str], seconds: float
-    ) -> subprocess.CompletedProcess[str]:
-        """Run Python with these words. Raises Wrong if it does not end."""
-        with tempfile.TemporaryFile() as errors, subprocess.Popen(
-            [*self.cage, sys.executable, *words], cwd=self.path.parent,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-        ) as process:
-            assert process.stdout
-            said, ended = read_some(process.stdout, seconds)
-            try:
-                process.wait(START_SECONDS if ended else 0)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        words = [*self.python, "-c", code, str(self.path)]
+        answering = Launched(words, cwd=self.path.parent)
+        try:
+            status = answering.wait(START_SECONDS)
+            if status is None:
                 raise Wrong(
-                    "that it ends",
-                    f"it printed more than {MOST_OUTPUT} bytes"
-                    if len(said) > MOST_OUTPUT
-                    else f"it still ran {seconds:g} s later",
-                ) from None
-            return subprocess.CompletedProcess(
-                words, process.returncode, said.decode(errors="replace"),
-                tail(errors),
+                    "that it ends", f"it still ran {START_SECONDS:g} s later"
+                )
+            if status:
+                raise Wrong("that it runs", last_error(answering.complaints))
+            found: dict[str, Any] = json.loads(
+                answering.output.splitlines()[-1]
             )
+            return found
+        finally:
+            answering.kill()
 
     def end(self) -> None:
         """Kill whatever still runs."""
@@ -382,64 +319,46 @@ class Program:
             server.kill()
 
 
-class Serving:
+class Serving(Launched):
     """The student's server while it runs."""
 
-    def __init__(
-        self, program: Program, options: list[str], descriptors: int = 0
-    ) -> None:
-        self.program = program
-        self.options = options
-        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        command = [sys.executable, str(program.path), *options]
-        if descriptors:
-            limit = f'ulimit -n {descriptors}; exec "$0" "$@"'
-            command = ["sh", "-c", limit, *command]
-        environment = dict(os.environ)
-        environment.pop("PYTHONUNBUFFERED", None)  # it has to flush
-        self.process = subprocess.Popen(
-            [*program.cage, *command], cwd=program.path.parent,
-            env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=self.errors,
-        )
-        self.port = 0
-        self.ended: int | None = None
+    file = ""  # the name of the student's file
+    port = 0
+    waited = False  # for its end: it was meant to end
 
-    def __repr__(self) -> str:
-        return f"the server with {' '.join(self.options)}"
+    def expect_ready(self) -> None:
+        """Wait for the line that names the port. Raises Wrong."""
+        deadline = time.monotonic() + START_SECONDS
 
-    def wait_until_ready(self) -> None:
-        """Read the line that names the port. Raises Wrong."""
-        out = self.process.stdout
-        assert out
-        said, ended = read_some(out, START_SECONDS, line=True)
-        line = said.decode(errors="replace")
-        if match := READY.fullmatch(line.rstrip("\n")):
-            self.port = int(match[1])
-            return
-        wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
-        if line:
-            raise Wrong(wanted, f"its first line was {shown_text(line)}")
-        if ended:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(1)
-            raise Wrong(
-                "a server that starts",
-                "it ended: " + last_error(self.complaints()),
+        def over() -> bool:
+            """Has it spoken, ended, or had its time and the CPU for it?"""
+            return "\n" in self.output or self.ended() or (
+                time.monotonic() > deadline
+                and (not self.runs() or self.cpu() > BUSY_SECONDS)
             )
-        # On a machine with much else to do it waits for the CPU: it runs.
-        busy = self.cpu() > START_SECONDS / 10 and any(
-            p.status() == psutil.STATUS_RUNNING for p in self._tree()
-        )
-        raise Wrong(
-            wanted,
-            f"it said nothing for {START_SECONDS:g} s"
-            + (" and kept the CPU busy: an endless loop?" if busy else ""),
-        )
 
-    def complaints(self) -> str:
-        """What stands on stderr."""
-        return tail(self.errors)
+        eventually(over, 4 * START_SECONDS)
+        wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
+        if match := READY.match(self.output):
+            self.port = int(match[2])
+            self._root = self.own()  # what a cage costs is not its cost
+        elif self.output:
+            line = self.output.partition("\n")[0].rstrip().encode()
+            raise Wrong(wanted, f"its first line was {shown(line)}")
+        elif self.ended():
+            came = "it ended: " + last_error(self.complaints)
+            raise Wrong("a server that starts", came)
+        else:
+            busy = self.runs() and self.cpu() > BUSY_SECONDS
+            raise Wrong(
+                wanted,
+                f"it said nothing for {START_SECONDS:g} s"
+                + " and kept the CPU busy: an endless loop?" * busy,
+            )
+
+    def ended(self) -> bool:
+        """Has it ended?"""
+        return self.status() is not None
 
     # Asking it.
 
@@ -490,16 +409,16 @@ class Serving:
                 visitor.socket.close()
 
     def expect_alive(self) -> None:
-        """It still runs, and has written no traceback. Raises Wrong."""
-        if self.ended is None and self.process.poll() is not None:
+        """It has not failed, and has written no traceback. Raises Wrong."""
+        if self.ended() and not self.waited:
             raise Wrong(
                 "a server that goes on serving",
-                "it ended: " + last_error(self.complaints()),
+                "it ended: " + last_error(self.complaints),
             )
-        if "Traceback (most recent call last)" in self.complaints():
+        if "Traceback (most recent call last)" in self.complaints:
             raise Wrong(
                 "a server that handles this",
-                "it wrote a traceback: " + last_error(self.complaints()),
+                "it wrote a traceback: " + last_error(self.complaints),
             )
 
     def expect_idle(self, seconds: float = 1.0) -> None:
@@ -524,52 +443,53 @@ class Serving:
         with contextlib.suppress(psutil.Error):
             self.own().send_signal(number)
 
-    def wait(self, seconds: float = STOP_SECONDS) -> str:
+    def expect_end(self, seconds: float = STOP_SECONDS) -> str:
         """Wait for its end with status 0; what it printed meanwhile.
 
         Raises Wrong if it goes on, or ends with another status.
         """
         wanted = "a server that ends with status 0"
-        try:
-            self.ended = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise Wrong(
-                wanted, f"it still ran {seconds:g} s later"
-            ) from None
-        assert self.process.stdout
-        text = read_some(self.process.stdout, 1)[0].decode(errors="replace")
-        if self.ended:
-            said = self.complaints()
+        self.waited = True
+        status = self.wait(seconds)
+        if status is None:
+            raise Wrong(wanted, f"it still ran {seconds:g} s later")
+        if status:
+            said = self.complaints
             raise Wrong(
                 wanted,
-                f"its status was {self.ended}"
+                f"its status was {status}"
                 + (f": {last_error(said)}" if said else ""),
             )
-        return text
+        return self.output.partition("\n")[2]
 
-    def kill(self) -> None:
-        """End it and its children by force."""
-        for process in [*self.children(), *self._tree()]:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-        self.errors.close()
+    # What it costs; see Launched for more.
 
-    # What it costs.
-
-    def _tree(self) -> list[psutil.Process]:
-        """Its own process, below a cage that may be around it."""
+    def runs(self) -> bool:
+        """Does its own process run, or wait for the CPU, now?"""
         with contextlib.suppress(psutil.Error):
-            return [self.own()]
-        return []
+            return bool(self.own().status() == psutil.STATUS_RUNNING)
+        return False
+
+    def falls_asleep(self, seconds: float = 0.2) -> bool:
+        """Wait until it has slept for so long: it has nothing to do.
+
+        A program that waits for the CPU does not sleep, so this is true
+        on a busy machine as well.
+        """
+        since = time.monotonic()
+        deadline = since + SLEEP_SECONDS
+        while time.monotonic() - since < seconds:
+            if self.runs():
+                since = time.monotonic()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
 
     def own(self) -> psutil.Process:
         """The process that runs the student's file. Raises psutil.Error."""
-        process = psutil.Process(self.process.pid)
-        while self.program.path.name not in " ".join(process.cmdline()[:3]):
+        process = psutil.Process(self.pid)
+        while self.file not in " ".join(process.cmdline()[:3]):
             started = process.children()  # a cage has started the next
             if not started:
                 raise psutil.NoSuchProcess(process.pid)
@@ -578,38 +498,15 @@ class Serving:
 
     def children(self) -> list[psutil.Process]:
         """The processes it has started, those of its children too."""
-        with contextlib.suppress(psutil.Error):
-            return self.own().children(recursive=True)
-        return []
+        return self.processes()[1:]
 
     def workers(self) -> list[psutil.Process]:
         """Those of its children that still run: a zombie does not."""
         return [p for p in self.children() if alive(p)]
 
-    def threads(self) -> int:
-        """How many threads it has; children do not count."""
-        return int(self.own().num_threads())
-
-    def descriptors(self) -> int:
-        """How many descriptors it has open; children do not count."""
-        return int(self.own().num_fds())
-
-    def cpu(self) -> float:
-        """CPU seconds so far, its children's too."""
-        found = 0.0
-        for process in [*self._tree(), *self.children()]:
-            with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                found += times.user + times.system
-        return found
-
     def sleeps(self) -> int:
         """How many times it has fallen asleep in the kernel so far."""
         return int(self.own().num_ctx_switches().voluntary)
-
-    def memory(self) -> int:
-        """Resident bytes."""
-        return int(self.own().memory_info().rss)
 
 
 def get(
@@ -670,4 +567,4 @@ def last_error(text: str) -> str:
             calls[-1],
         )
         where = f" ({call[1]}, line {call[2]})"
-    return lines[-1].strip() + where
+    return lines[-1].strip()[:MOST_SHOWN] + where

@@ -146,4 +146,4 @@ def test_stop(start: Start, dice: random.Random) -> None:
         ), together([server.visit() for _ in range(3)]):
             server.signal()
             visitor.expect_page()
-            server.wait(3)
+            server.expect_end(3)

@@ -63,7 +63,7 @@ def test_no_harm(start: Start) -> None:
     server: Serving = start("--delay", f"{DELAY}")
     leave(server)
     # Long enough for the timer to go off.
-    eventually(lambda: server.process.poll() is not None, DELAY + 0.5)
+    eventually(server.ended, DELAY + 0.5)
     server.expect_alive()
     server.expect_page()
 
@@ -122,7 +122,7 @@ def test_no_work(start: Start, dice: random.Random) -> None:
     for _ in range(gone):
         leave(server)
     before = server.cpu()
-    eventually(lambda: server.process.poll() is not None, LATE + 0.5)
+    eventually(server.ended, LATE + 0.5)
     server.expect_alive()
     if server.cpu() - before > one * gone / 2:
         raise Wrong(

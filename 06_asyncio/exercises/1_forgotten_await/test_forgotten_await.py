@@ -72,8 +72,8 @@ def test_nothing_to_say(start: Start) -> None:
     with server.visit(get("/missing", close=True)) as visitor:
         visitor.expect_status(404)
         visitor.expect_closed()
-    eventually(lambda: bool(server.complaints()), 0.3)
-    if said := server.complaints().strip():
+    eventually(lambda: bool(server.complaints), 0.3)
+    if said := server.complaints.strip():
         line = next(
             (line for line in said.splitlines() if "Warning" in line),
             said.splitlines()[-1],

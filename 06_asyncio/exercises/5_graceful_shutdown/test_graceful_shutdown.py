@@ -48,7 +48,7 @@ def test_finishes(start: Start, dice: random.Random) -> None:
         for visitor in made:
             visitor.expect_page()
             visitor.expect_closed()
-    said = server.wait(SOON)
+    said = server.expect_end(SOON)
     if f"Answered {clients} requests" not in said:
         raise Wrong(
             f"a closing line that counts {clients} requests",
@@ -69,7 +69,7 @@ def test_refuses(start: Start) -> None:
                 "we could still connect 1.5 s after the signal",
             )
         visitor.expect_page()
-    server.wait(SOON)
+    server.expect_end(SOON)
 
 
 def test_kept_connection(start: Start) -> None:
@@ -85,7 +85,7 @@ def test_kept_connection(start: Start) -> None:
                 "it was not there",
             )
         visitor.expect_closed()
-    server.wait(SOON)
+    server.expect_end(SOON)
 
 
 def test_waits_for_nobody_else(start: Start, dice: random.Random) -> None:
@@ -98,4 +98,4 @@ def test_waits_for_nobody_else(start: Start, dice: random.Random) -> None:
         stop(server)
         for visitor in made:
             visitor.story.append("(we sent SIGTERM to the server)")
-        server.wait(SOON)
+        server.expect_end(SOON)

@@ -83,4 +83,4 @@ def test_end(start: Start, dice: random.Random) -> None:
     server = started(start, number)
     with together([server.visit() for _ in range(number)]):
         server.signal(signal.SIGTERM)
-        server.wait(4)
+        server.expect_end(4)

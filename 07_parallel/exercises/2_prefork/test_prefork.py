@@ -113,7 +113,7 @@ def test_end(start: Start, dice: random.Random) -> None:
             )
         send(signal.SIGCONT, processes)
         visitor.expect_page()
-    server.wait(4)
+    server.expect_end(4)
 
 
 def descriptors(processes: Sequence[psutil.Process]) -> int:
@@ -130,7 +130,7 @@ def test_end_of_the_new(start: Start, dice: random.Random) -> None:
     send(signal.SIGKILL, victims)
     expect_workers(server, number, victims)
     server.signal(signal.SIGTERM)
-    server.wait(4)
+    server.expect_end(4)
 
 
 def test_control_c(start: Start) -> None:
@@ -138,7 +138,7 @@ def test_control_c(start: Start) -> None:
     server = start("--workers", "2")
     processes = expect_workers(server, 2)
     send(signal.SIGINT, [*processes, server.own()])
-    server.wait(4)
+    server.expect_end(4)
 
 
 def test_idle(start: Start) -> None:

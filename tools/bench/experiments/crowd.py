@@ -115,11 +115,9 @@ def measure(session: Session) -> int:
             "server cores": figure("cores", "{:.2f}"),
             "load cores": busy,
             "load's limit": figure("load_limit_per_second"),
-            "others": figure("other_cores", "{:.2f}"),
         },
         "load cores: of the load generator; near 1 it can do no more. "
-        "load's limit: requests/s it could make on a core of its own; "
-        "others: cores that other programs used meanwhile",
+        "load's limit: requests/s it could make on a core of its own",
     )
     return session.status()
 

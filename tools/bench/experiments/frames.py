@@ -31,13 +31,13 @@ from tools import peers
 from tools.bench import interpreters
 from tools.bench.experiments.lab import LabError, said_by
 from tools.bench.experiments.session import (
-    Cell,
     Refused,
     Session,
     conduct,
     median,
     number_option,
     spread,
+    title_of,
 )
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
 from tools.bench.outcome import keep_raw
@@ -65,11 +65,6 @@ IN_C = {"C-recv": "recv", "C-through": "through", "C-splice": "splice"}
 PATIENCE = 900  # seconds for one call of the lab
 COUNTED = (2, 4)  # frames in the runs that count: the second less the first
 PROFILED = 2  # frames
-# What the lab calls a count -> what it is called in the results.
-COUNTS = {
-    "peak_frames": "peak_frames", "receives": "receives_per_frame",
-    "sends": "sends_per_frame",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,9 +141,17 @@ def measure(session: Session) -> int:
                 session.say(
                     f"[dim]round {number} of {repeats}: {case.variant}"
                 )
-                bench.measure(case, first=number == 1)
+                bench.measure(case)
         bench.profile()
-    show(session)
+    points = session.points
+    session.show(
+        {"variant": title_of, "MB/s": spread("mb_per_second")},
+        "medians, and below the slowest and fastest run; huge pages: what "
+        "they do for the same variant",
+        sorted(points, key=lambda p: (p.variant.partition(", ")[2], p.server)),
+    )
+    for line in against_c(points):
+        session.say(line)
     return session.status()
 
 
@@ -303,11 +306,10 @@ class Bench:
             command = command.replace(self.echo, "frames")
         return command, read(said)
 
-    def measure(self, case: Case, first: bool) -> None:
-        """Every variant of a case once; first: count calls too."""
+    def measure(self, case: Case) -> None:
+        """Every variant of a case once."""
         names = self.asked(case.who)
-        words = () if first else ("--no-counts",)
-        self._take(case, names, "--only", ",".join(names), *words)
+        self._take(case, names, "--only", ",".join(names), "--no-counts")
         if case.who is self.people[-1] and case.shape == "two" and self.echo:
             # Their client is the lab's, as for all.
             for name, how in IN_C.items():
@@ -343,13 +345,9 @@ class Bench:
             if not point.reason:
                 self.session.skip(point, row["skipped"])
             return
-        counts = self.counts.setdefault((name, variant), {})
-        for said, value in row.get("counts", {}).items():
-            counts[COUNTS[said]] = round(value, 3)
-        if row.get("copies") is not None:
-            counts["copies_expected"] = row["copies"]
+        counts = {}
         if case.shape == "two":  # counted in servers of that shape
-            counts |= self.counts.get((name, case.who.part), {})
+            counts = self.counts.get((name, case.who.part), {})
         one = Run(command, error=row["error"] or None)
         if row["runs"]:
             fill(one, row["runs"][0], self.options.frame_count, counts)
@@ -368,19 +366,16 @@ class Bench:
                     self.session.say(f"[dim]- not counted: {error}")
 
     def copies(self, who: Who, name: str) -> dict[str, float]:
-        """Per frame: copies and allocations in frames, and allocations.
+        """For a frame: how many are copied and allocated.
 
         The difference of two runs, so that how the process begins and
         ends is not in it. Raises LabError.
         """
         few, many = (self._counted(who, name, n) for n in COUNTED)
-        frames = COUNTED[1] - COUNTED[0]
-        each = {k: (many[k] - few[k]) / frames for k in few}
-        size = self.options.frame_size
+        size = (COUNTED[1] - COUNTED[0]) * self.options.frame_size
         return {
-            "copied_frames": round(each["copied"] / size, 3),
-            "allocated_frames": round(each["allocated"] / size, 3),
-            "allocations_per_frame": each["allocations"],
+            f"{what}_frames": round((many[what] - few[what]) / size, 3)
+            for what in ("copied", "allocated")
         }
 
     def _counted(self, who: Who, name: str, frames: int) -> dict[str, int]:
@@ -436,49 +431,7 @@ def fill(
     }
 
 
-# The tables ---------------------------------------------------------------
-
-
-def show(session: Session) -> None:
-    """A table for each shape: MB/s of each variant on each interpreter."""
-    points = session.points
-    for shape in SHAPES.values():
-        columns = sorted(
-            {p.variant for p in points if f", {shape}" in p.variant}
-        )
-        if not columns:
-            continue
-        # A row is the first point of a server, whatever its status.
-        rows = {p.server: Point(p.server, "", 0, 0.0) for p in points
-                if p.variant in columns}
-        titles = {
-            column.replace(f", {shape}", "").replace(", ", "\n"):
-                cell_of(points, column)
-            for column in columns
-        }
-        session.show(
-            {"variant": lambda p: p.server, **titles},
-            points=[*rows.values()], title=f"MB/s, {shape}",
-        )
-    session.say(
-        "[dim]medians, and below the slowest and fastest run; two columns "
-        "apart: what huge pages do"
-    )
-    for line in against_c(points):
-        session.say(line)
-
-
-def cell_of(points: list[Point], variant: str) -> Cell:
-    """The cells of one column: MB/s of a server in this variant."""
-    found = {p.server: p for p in points if p.variant == variant}
-
-    def cell(row: Point) -> str:
-        point = found.get(row.server)
-        if point is None:
-            return ""
-        return spread("mb_per_second")(point) or point.status
-
-    return cell
+# The table ----------------------------------------------------------------
 
 
 def against_c(points: list[Point]) -> list[str]:

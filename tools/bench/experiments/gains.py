@@ -189,7 +189,7 @@ def measure(session: Session) -> int:
     def one(server: Server, load: Load | wrk.Load) -> Run:
         with start(server, 0.0, ("--workers", "1")) as process:
             process.warm_up(WARM_UP)
-            return session.load(process, load, name="07", busy=True)
+            return session.load(process, load, name="07")
 
     with copies() as servers:
         session.rounds(

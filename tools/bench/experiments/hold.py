@@ -4,8 +4,6 @@ A request is under way for every client: it waits so long that all
 connections are open before the first answer is due. From level to level
 there are more clients, until something stops the server; what it was is
 part of the result. What a client costs is read while all of them wait.
-Both ends of a connection are on this machine, so what the kernel needs
-is measured for both together.
 """
 
 import argparse
@@ -14,8 +12,6 @@ import dataclasses
 import ipaddress
 import json
 import math
-import os
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -31,10 +27,10 @@ from tools.bench.experiments.hold_ends import Fit, Seen
 from tools.bench.experiments.holder import PER_ADDRESS, Tally
 from tools.bench.experiments.machine import ROOM, raise_open_files
 from tools.bench.experiments.session import (
-    Cell,
     Session,
     common_options,
     conduct,
+    figure,
     number_option,
     servers_option,
     words_option,
@@ -160,7 +156,7 @@ class Climb:
         self.options = session.options
         self.limit = limit  # open files a process
         self.held = 0  # clients, at the level before
-        self.bytes_each = 0.0  # for a client, in user space and the kernel
+        self.bytes_each = 0.0  # for a client
         self.together = hold_ends.at_once(server, self.options.options)
 
     def level(self, clients: int) -> bool:
@@ -225,15 +221,10 @@ def sure_of_memory(one: Run) -> bool:
 
 
 def bytes_each(one: Run) -> float:
-    """Memory that a client took, the kernel's included; 0: not known."""
-    names = (
-        "user_bytes_per_connection",
-        "kernel_slab_bytes_per_connection_both_ends",
-        "kernel_buffer_bytes_per_connection_both_ends",
-    )
+    """Memory that a client took in user space; 0: not known."""
     if not sure_of_memory(one):
         return 0.0
-    return max(sum(one.extra.get(name, 0.0) for name in names), 0.0)
+    return max(one.extra["user_bytes_per_connection"], 0.0)
 
 
 # One run -----------------------------------------------------------------
@@ -297,59 +288,25 @@ def wait(running: list[Launched], lines: int, meter: Meter) -> list[Tally]:
 
 @dataclass
 class State:
-    """What the server and the kernel hold. Bytes where it says so."""
+    """What the server holds, all of its processes together."""
 
-    user_bytes: int  # of all its processes; what they share counts once
-    descriptors: int
-    fullest: int  # descriptors of the process that has most
-    slab_bytes: int  # kernel objects of the whole machine
-    buffer_bytes: int  # TCP buffers of the whole machine
-    tcp_sockets: int  # of the whole machine
-    overflows: int  # connections dropped: the queue for accept was full
+    bytes: int = 0  # in user space; what they share counts once
+    descriptors: int = 0
+    fullest: int = 0  # descriptors of the process that has most
 
 
 def look(process: Process) -> State:
-    """The state now; 0 for what cannot be known here."""
-    memory, descriptors = 0, [0]
+    """The state now."""
+    state = State()
     for member in process.processes():
         with contextlib.suppress(psutil.Error):
-            memory += _memory(member)
-            descriptors.append(member.num_fds())
-    sockets = _file("/proc/net/sockstat")
-    # ListenOverflows: in a table with a line of names, one of numbers.
-    table = re.findall(r"^TcpExt: (.*)", _file("/proc/net/netstat"), re.M)
-    names, numbers = (row.split() for row in table or ("", ""))
-    overflows = dict(zip(names, numbers, strict=True))
-    return State(
-        user_bytes=memory,
-        descriptors=sum(descriptors),
-        fullest=max(descriptors),
-        slab_bytes=_find(r"^Slab:\s+(\d+)", _file("/proc/meminfo")) * 1024,
-        buffer_bytes=_find(r"^TCP:.* mem (\d+)", sockets)
-        * os.sysconf("SC_PAGE_SIZE"),
-        tcp_sockets=_find(r"^TCP: inuse (\d+)", sockets),
-        overflows=int(overflows.get("ListenOverflows", 0)),
-    )
-
-
-def _memory(member: psutil.Process) -> int:
-    """Bytes of a process; a page of several counts by its share."""
-    text = _file(f"/proc/{member.pid}/smaps_rollup")
-    if text:
-        return _find(r"^Pss:\s+(\d+)", text) * 1024
-    return int(member.memory_full_info().uss)
-
-
-def _file(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
-
-
-def _find(pattern: str, text: str) -> int:
-    found = re.search(pattern, text, re.M)
-    return int(found[1]) if found else 0
+            memory = member.memory_full_info()
+            # Linux: a page of several counts by its share.
+            state.bytes += getattr(memory, "pss", memory.uss)
+            several = member.num_fds()
+            state.descriptors += several
+            state.fullest = max(state.fullest, several)
+    return state
 
 
 @dataclass(frozen=True)
@@ -409,7 +366,6 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
     """
     with start(server, plan.delay, plan.extra) as process:
         warm_up(process.port)
-        members = len(process.processes())
         time.sleep(SETTLE_SECONDS)  # for the last to be closed
         before = look(process)
         meter = Meter(process)
@@ -430,8 +386,6 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
     if plan.hopeless:
         one.extra["needed_seconds"] = round(plan.needed_seconds, 3)
         one.extra["watched_seconds"] = plan.watch_seconds
-    if server.step == 7:
-        one.extra["workers"] = max(members - 1, 1)
     seen = Seen(
         plan.clients, done, cost.threads, held.fullest, plan.limit, died,
         plan.watch_seconds,
@@ -470,11 +424,10 @@ def fill(
 ) -> None:
     """The figures of a run."""
     total = sum(tally.opened for tally in opened)
-    each = max(total, 1)
     begun = min(tally.first_open for tally in opened)
-    last = max(tally.last_answer for tally in done) or begun
-    firsts = [tally.first_answer for tally in done if tally.first_answer]
-    first = min(firsts, default=begun)
+    answers = [tally for tally in done if tally.last_answer]
+    first = min((t.first_answer for t in answers), default=begun)
+    last = max((t.last_answer for t in answers), default=begun)
     one.requests = sum(tally.answered for tally in done)
     one.failed = sum(tally.failed + tally.wrong for tally in done)
     one.seconds = round(last - begun, 3)
@@ -484,21 +437,10 @@ def fill(
         "wrong": sum(tally.wrong for tally in done),
         "open_seconds": max(t.last_open for t in opened) - begun,
         "first_answer_seconds": first - begun,
-        "answer_seconds": last - first,
         "user_bytes_per_connection":
-            (held.user_bytes - before.user_bytes) / each,
-        "idle_bytes": before.user_bytes,
+            (held.bytes - before.bytes) / max(total, 1),
         "descriptors": held.descriptors - before.descriptors,
-        "accept_queue_overflows": held.overflows - before.overflows,
     }
-    if held.slab_bytes:
-        figures |= {
-            "kernel_slab_bytes_per_connection_both_ends":
-                (held.slab_bytes - before.slab_bytes) / each,
-            "kernel_buffer_bytes_per_connection_both_ends":
-                (held.buffer_bytes - before.buffer_bytes) / each,
-            "tcp_sockets": held.tcp_sockets - before.tcp_sockets,
-        }
     one.extra = {name: round(value, 3) for name, value in figures.items()}
 
 
@@ -506,46 +448,17 @@ def fill(
 
 
 def show(session: Session) -> None:
-    """A row for each server: until the last answer, or what ended it."""
-    found = {(p.server, p.clients): p for p in session.points}
-
-    def level(clients: int) -> Cell:
-        return lambda row: cell(found.get((row.server, clients)))
-
-    columns: dict[str, Cell] = {"": lambda row: row.server} | {
-        f"{clients:,}": level(clients)
-        for clients in sorted({clients for _, clients in found})
-    }
-    columns["bytes a client"] = lambda row: bytes_of(
-        [p for p in session.points if p.server == row.server]
-    )
-    names = dict.fromkeys(server for server, _ in found)
+    """A row for each level: until the last answer, or what ended it."""
+    each = figure("user_bytes_per_connection")
     session.show(
-        columns,
-        "clients at once; seconds until the last answer, or what stopped "
-        "the server, with how many were held",
-        [Point(name, SUITE, 0, 0.0) for name in names],
+        {
+            "": lambda p: f"{p.server}, {p.clients:,} clients",
+            "last answer": lambda p: f"{p.median('seconds') or 0:,.1f} s",
+            "held": figure("connections"),
+            "bytes a client":
+                lambda p: each(p) if sure_of_memory(p.runs[-1]) else "",
+            "threads": figure("threads"),
+            "stopped by": kind,
+        },
+        "clients at once; seconds until the last answer",
     )
-    for point in session.points:
-        if point.reason:
-            session.say(f"{point.server} at {point.clients:,}: {point.reason}")
-
-
-def bytes_of(points: list[Point]) -> str:
-    """A cell: memory of a server for a client, and its threads."""
-    runs = [one for point in points for one in point.runs]
-    sure = [one for one in runs if sure_of_memory(one)]
-    each = sure[-1].extra["user_bytes_per_connection"] if sure else None
-    threads = max((one.threads or 0 for one in runs), default=0)
-    return f"{'' if each is None else f'{each:,.0f}'}\n[dim]{threads:,} thr."
-
-
-def cell(point: Point | None) -> str:
-    """A cell: seconds, or what stopped the server at this level."""
-    if point is None:
-        return ""
-    if not point.end:
-        return f"{point.median('seconds') or 0:,.1f} s"
-    found = f"[yellow]{kind(point)}[/]"
-    held = point.median("connections") if point.status == "ok" else None
-    return found if held is None else f"{held:,.0f}, then\n{found}"

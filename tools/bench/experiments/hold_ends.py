@@ -35,7 +35,7 @@ KINDS = {
 UNEVEN = 1.05  # how far the fullest worker may be above the mean
 MOST_HOLDERS = 16  # processes of the load
 SHARE = 0.8  # of what the whole machine has that one run may take
-LOAD_BYTES = 4096  # that the load itself needs for a connection
+OTHER_BYTES = 16_384  # of the load and the kernel, for a connection
 WORKERS = re.compile(r"--workers[= ](\d+)")
 
 
@@ -131,7 +131,7 @@ def fit_memory(clients: int, bytes_each: float) -> tuple[int, str]:
     if not bytes_each:
         return clients, ""
     free = free_memory()
-    return int(SHARE * free / (bytes_each + LOAD_BYTES)), (
+    return int(SHARE * free / (bytes_each + OTHER_BYTES)), (
         f"memory: {clients:,} clients would take "
         f"{clients * bytes_each / 1e9:,.1f} GB, {free / 1e9:,.1f} GB are free"
     )

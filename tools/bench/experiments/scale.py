@@ -157,7 +157,6 @@ def measure(session: Session) -> int:
             "times one": spread("speed_up_times", "{:.2f}"),
             "server cores": figure("cores", "{:.2f}"),
             "load cores": figure("load_cores", "{:.2f}"),
-            "others": figure("other_cores", "{:.2f}"),
         }
     )
     return session.status()

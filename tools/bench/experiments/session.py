@@ -240,16 +240,15 @@ class Session:
 
         name: of the file of raw outputs; url, command: the server's, if
         not as it says itself; busy: keep in Run.extra how many cores the
-        generator used (``load_cores``), requests/s if that had been a
-        whole one (``load_limit_per_second``), and what all else used
-        that ran here (``other_cores``).
+        generator used (``load_cores``), and requests/s if that had been a
+        whole one (``load_limit_per_second``).
         """
         url = url or process.url
         program = "wrk" if isinstance(load, wrk.Load) else self.results.load
         shown = " ".join(load.command(url, SHOWN[program]))
         one = Run(f"{command or process.command}\n{shown}")
         meter = Meter(process)
-        begun, ours, all_of = time.monotonic(), _children(), _everybody()
+        begun, ours = time.monotonic(), _children()
         text, late = run_load(
             load.command(url, PROGRAMS[program]), _patience(load),
             meter.sample,
@@ -267,10 +266,7 @@ class Session:
                 report, late, "interrupted: the server had stopped answering"
             )
         if busy:
-            others = _everybody() - all_of - cpu
-            others -= (one.cpu_user or 0.0) + (one.cpu_system or 0.0)
             one.extra["load_cores"] = round(cpu / wall, 3)
-            one.extra["other_cores"] = round(max(others, 0.0) / wall, 3)
             if one.requests_per_second and cpu:
                 limit = one.requests_per_second * wall / cpu
                 one.extra["load_limit_per_second"] = round(limit)
@@ -363,13 +359,6 @@ def _children() -> float:
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _everybody() -> float:
-    """CPU seconds that all processors were not idle, since the start."""
-    times = psutil.cpu_times()
-    waiting = getattr(times, "iowait", 0.0)
-    return float(sum(times) - times.idle - waiting)
 
 
 # Cells of a table ---------------------------------------------------------

@@ -370,18 +370,13 @@ def end(process: Process) -> list[str]:
 
 def figures(report: Report) -> dict[str, float]:
     """The counts of a report, by names that say their unit."""
-    before, after = report.before, report.after
     return {
-        "connections": report.connections,
         "requests_answered": report.answered,
+        "connections": report.connections,
         "requests_cut_by_client": report.cut_by_client,
         "connections_cut_by_kill": report.cut_by_kill,
         "workers_killed": report.kills,
         "longest_restart_seconds": round(report.restart_seconds, 3),
-        "descriptors_before": total(before, "descriptors"),
-        "descriptors_after": total(after, "descriptors"),
-        "memory_before_bytes": total(before, "memory"),
-        "memory_after_bytes": total(after, "memory"),
         "growth_bytes": report.growth_bytes,
         **{f"role_{name}": count for name, count in report.roles.items()},
     }

@@ -120,7 +120,6 @@ def measure(session: Session) -> int:
     options = session.options
     on_path = [path for name in NAMES if (path := shutil.which(name))]
     pythons = interpreters.choose(options.pythons, on_path)
-    session.results.command = command(options, pythons)
     session.note_pythons(pythons)
     load = Load(options.clients, MANY, options.seconds)
     work = []
@@ -167,21 +166,6 @@ def has_gil(case: Case) -> float | None:
     with contextlib.suppress(InterpreterError, ValueError):
         return float(interpreters.ask(program, HAS_GIL, file))
     return None
-
-
-def command(
-    options: argparse.Namespace, pythons: list[Interpreter]
-) -> str:
-    """The command with the interpreters by name, not by local path."""
-    words = ["./bench.sh", SUITE, "--pythons"]
-    words.append(",".join(f"python{python.label}" for python in pythons))
-    if options.calibrate:
-        words.append("--calibrate")
-    else:
-        words += ["--steps", str(options.steps)]
-    for name in ("seconds", "clients"):
-        words += [f"--{name}", str(getattr(options, name))]
-    return " ".join([*words, "--repeats", str(options.repeats or REPEATS)])
 
 
 def cases_of(python: Interpreter) -> list[Case]:

@@ -6,13 +6,14 @@ without fetching all before it, or computing them as `after` does.
 """
 
 import os
-import sys
 
+from tools.bench.peers.page import BACKLOG, address
+
+__all__ = ["BACKLOG", "address"]  # the same for all peers
 FIRST = 0  # the number of the page /
 MODULUS = 2**32
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n"  # 44 bytes
 BODY = b'Hello, World! <a href="/%d">next</a>'  # 44 with ten digits
-BACKLOG = 4096  # connections that wait to be accepted, as in our servers
 END = b"\r\n\r\n"
 MOST = 8192  # bytes of a request
 
@@ -40,8 +41,3 @@ def answer(request: bytes) -> bytes:
     number = int(path[1:] or FIRST)
     os.write(1, b"GET %b\n" % path)
     return HEAD + BODY % following(number)
-
-
-def address() -> tuple[str, int]:
-    """Host and port, the two words of the command line."""
-    return sys.argv[1], int(sys.argv[2])

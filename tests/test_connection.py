@@ -1,0 +1,251 @@
+"""The Connection section: the life of one connection, without I/O.
+
+All deadlines are proved in no time: the tests set the section's clock.
+"""
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.test_http_section import load
+from tools.common.raw_client import GET, GET_CLOSE, HOST, read_answers
+
+HALF = GET[:20]
+MISSING = b"GET /missing HTTP/1.1\r\n" + HOST + b"\r\n"
+BAD = b"GET / HTTP/1.1\r\n\r\n"
+BODY = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\nabc"
+OLD = b"GET / HTTP/1.0\r\n\r\n"
+KINDS = [GET, MISSING, b"\r\n" + GET, GET_CLOSE, BAD, BODY, OLD, HALF]
+
+
+class Clock:
+    """A clock that tests set."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleType:
+    return load("02")
+
+
+@pytest.fixture
+def clock(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Clock]:
+    made = Clock()
+    monkeypatch.setattr(module, "clock", made)
+    yield made
+
+
+class Driver:
+    """Tells a connection what happens, and keeps what it sends."""
+
+    def __init__(self, module: ModuleType, **options: Any) -> None:
+        self.life = module.Connection(**options)
+        self.sent = b""
+
+    @property
+    def next(self) -> str:
+        return str(self.life.next.value)
+
+    def take(self, size: int = 1 << 20) -> None:
+        """The client takes so many bytes of the answer."""
+        part = self.life.unsent[:size]
+        self.sent += part
+        self.life.sent(len(part))
+
+    def do(self, *events: str | bytes) -> "Driver":
+        """Bytes come; "work" is done; "take" the answer; "late"."""
+        for event in events:
+            if isinstance(event, bytes):
+                self.life.came(event)
+            elif event == "take":
+                self.take()
+            else:
+                {"work": self.life.worked, "late": self.life.late}[event]()
+        return self
+
+    def statuses(self) -> list[int]:
+        return [answer.status for answer in read_answers(self.sent)]
+
+
+# What happened · what comes next · seconds until it is too late · and then
+LIVES = [
+    ([], "read", 10, "close"),
+    ([HALF], "read", 10, "send"),
+    ([GET], "work", None, None),
+    ([GET, "work"], "send", 10, "close"),
+    ([GET, "work", "take"], "read", 5, "close"),
+    ([GET, "work", "take", HALF], "read", 10, "send"),
+    ([GET + HALF, "work", "take"], "read", 10, "send"),
+    ([GET + GET, "work", "take"], "work", None, None),
+    ([GET_CLOSE, "work", "take"], "drain", 1, "close"),
+    ([GET_CLOSE, "work", "take", b"more"], "drain", 0.5, "close"),
+    ([BAD], "send", 10, "close"),
+    ([BAD, "take"], "drain", 1, "close"),
+    ([HALF, "late"], "send", 10, "close"),
+    ([HALF, "late", "take"], "drain", 1, "close"),
+    ([MISSING], "send", 10, "close"),
+    ([b""], "close", None, None),
+    ([HALF, b""], "close", None, None),
+    ([GET, b"", "work"], "send", 10, "close"),
+    ([GET, b"", "work", "take"], "close", None, None),
+    ([GET + GET, b"", "work", "take"], "work", None, None),
+    ([GET_CLOSE, "work", "take", b""], "close", None, None),
+]
+
+
+@pytest.mark.parametrize(("events", "next_", "seconds", "then"), LIVES)
+def test_what_comes_next_and_until_when(
+    module: ModuleType, clock: Clock, events: list[str | bytes],
+    next_: str, seconds: float | None, then: str | None,
+) -> None:
+    driver = Driver(module)
+    for event in events:
+        clock.now += 0.5
+        driver.do(event)
+    assert driver.next == next_
+    left = driver.life.deadline - clock.now
+    assert left == (float("inf") if seconds is None else seconds)
+    if seconds is not None:
+        clock.now += left - 0.001
+        assert driver.life.patience() == pytest.approx(0.001)
+        clock.now += 0.001
+        with pytest.raises(TimeoutError):
+            driver.life.patience()
+    if then:
+        driver.do("late")
+        assert driver.next == then
+
+
+def test_dribbling_does_not_help(module: ModuleType, clock: Clock) -> None:
+    driver = Driver(module)
+    until = clock.now + 10
+    for number in range(len(HALF)):
+        driver.do(HALF[number : number + 1])
+        clock.now += 0.4
+    assert driver.life.deadline == until
+    driver.do("late", "take")
+    assert driver.statuses() == [408]
+
+
+def test_progress_gives_more_time(module: ModuleType, clock: Clock) -> None:
+    driver = Driver(module).do(GET, "work")
+    clock.now += 9
+    driver.take(1)
+    assert driver.life.deadline == clock.now + 10
+
+
+def test_not_kept(module: ModuleType) -> None:
+    driver = Driver(module, keep=False).do(GET + GET, "work", "take")
+    assert driver.next == "drain"
+    (answer,) = read_answers(driver.sent)
+    assert answer.closes
+
+
+def test_the_last_answer_when_we_stop(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(module).do(GET + GET)
+    monkeypatch.setattr(module, "signals", [15])
+    driver.do("work", "take")
+    assert driver.next == "drain"
+    assert read_answers(driver.sent)[-1].closes
+
+
+checked = settings(deadline=None, derandomize=True, max_examples=300)
+streams = st.lists(st.sampled_from(KINDS), max_size=5).map(b"".join)
+choices = st.lists(st.integers(0, 60), max_size=40)
+
+
+def expected(module: ModuleType, data: bytes) -> bytes:
+    """What is answered if all comes at once and is taken at once."""
+    driver = Driver(module).do(data, b"")
+    while driver.next in ("work", "send"):
+        driver.do("work" if driver.next == "work" else "take")
+    return driver.sent
+
+
+@checked
+@given(data=streams, numbers=choices)
+@example(data=GET + GET + GET_CLOSE + GET, numbers=[1] * 40)
+def test_any_interleaving_gives_the_same_answers(
+    module: ModuleType, data: bytes, numbers: list[int]
+) -> None:
+    """Bytes in any pieces, before, while and after we work and send."""
+    wanted = expected(module, data)
+    driver, rest, ended = Driver(module), data, False
+    numbers = [*numbers, *[1000] * 50]
+    for number in numbers:
+        if driver.next == "work" and number % 2:
+            driver.do("work")
+        elif driver.next == "send" and number % 3:
+            driver.take(number * number)
+        elif rest:
+            driver.do(rest[:number + 1])
+            rest = rest[number + 1:]
+        elif not ended and driver.next != "close":
+            driver.do(b"")
+            ended = True
+        elif driver.next in ("work", "send"):
+            driver.do("work" if driver.next == "work" else "take")
+    assert same(driver.sent) == same(wanted)
+    assert driver.next == "close"
+
+
+def same(answers: bytes) -> list[tuple[int, bool]]:
+    """Answers without their dates."""
+    return [(a.status, a.closes) for a in read_answers(answers)]
+
+
+@checked
+@given(data=streams, numbers=choices)
+def test_nothing_is_sent_after_the_last_answer(
+    module: ModuleType, data: bytes, numbers: list[int]
+) -> None:
+    driver = Driver(module).do(data)
+    for number in numbers:
+        if driver.next == "work":
+            driver.do("work")
+        elif driver.next == "send":
+            driver.take(number + 1)
+        else:
+            driver.do(GET[:number] or b"x")
+        if driver.next == "drain":
+            break
+    answers = driver.sent
+    driver.do(GET, GET, b"x")
+    if driver.life.last and not driver.life.unsent:
+        assert (driver.sent, driver.life.unsent) == (answers, b"")
+        assert driver.next in ("drain", "close")
+
+
+@checked
+@given(data=streams, numbers=choices)
+def test_every_state_has_a_way_out(
+    module: ModuleType, data: bytes, numbers: list[int]
+) -> None:
+    """Whatever happened: time alone ends the connection."""
+    driver = Driver(module)
+    for number in numbers:
+        if driver.next == "work" and number % 2:
+            driver.do("work")
+        elif driver.next == "send" and number % 3:
+            driver.take(number)
+        elif number % 11 and driver.next != "close":
+            driver.do(data[:number] or b"x")
+            data = data[number:]
+    for _ in range(3):  # perhaps a 408, which nobody takes
+        if driver.next == "work":
+            driver.do("work")
+        if driver.next != "close":
+            driver.do("late")
+    assert driver.next == "close"

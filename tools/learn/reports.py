@@ -1,0 +1,289 @@
+"""What a grading says: a table, CSV, JSON, a report for each student."""
+
+import csv
+import dataclasses
+import io
+import json
+import re
+import textwrap
+import time
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from xml.etree import ElementTree
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tools.learn.examine import Outcome, Report, told
+from tools.learn.exercises import Exercise
+from tools.learn.handed_in import Result, Student
+from tools.servers import ROOT
+
+SHOWN_COLUMNS = 500  # of a message
+REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
+
+
+@dataclass
+class Grading:
+    """A grading: who, what, how, and a warning if it went wrong."""
+
+    exercises: list[Exercise]
+    students: list[Student]
+    seed: int
+    protection: str = ""
+    date: str = field(
+        default_factory=lambda: time.strftime("%Y-%m-%d %H:%M")
+    )
+    warning: str = ""
+
+
+def clean(text: str) -> str:
+    """A line without what could steer a terminal, and not too long."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    few = shown[:SHOWN_COLUMNS]
+    return few + " ..." if len(few) < len(shown) else few
+
+
+def a_table(*columns: str) -> Table:
+    """A table for the screen; numbers stand in columns that end with >."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        number = name.endswith(">")
+        table.add_column(
+            name.rstrip(">"), justify="right" if number else "left",
+            no_wrap=number,
+        )
+    return table
+
+
+def show(grading: Grading) -> None:
+    """The table, on the screen."""
+    console = Console(highlight=False)
+    table = a_table("Student", "Exercises>", "Tests>", "Minutes>",
+                    "Not passed")
+    for student in grading.students:
+        sums = totals(grading, student)
+        table.add_row(
+            escape(clean(student.name)),
+            f"{sums['exercises_passed']}/{sums['exercises']}",
+            f"{sums['tests_passed']}/{sums['tests']}",
+            f"{sums['minutes_passed']}/{sums['minutes']}",
+            escape(", ".join(
+                f"{k} ({in_short(result)})"
+                for k, result in student.results.items() if not result.passed
+            )),
+        )
+    console.print(table)
+    if grading.warning:
+        console.print(f"[bold red]{grading.warning}[/]")
+
+
+def in_short(result: Result) -> str:
+    """Why it did not pass, in a few words."""
+    report = result.report
+    if report.trouble:
+        return report.trouble
+    reason = ""
+    if not result.tests and alike(report.failures):
+        lines = report.failures[0].came.splitlines()
+        reason = f": {lines[0]}" if lines else ""
+    if len(reason) > REASON_COLUMNS:
+        reason = reason[: REASON_COLUMNS - 4].rstrip() + " ..."
+    return f"{result.tests} of {report.total} tests{reason}"
+
+
+def alike(failures: Sequence[Outcome]) -> bool:
+    """Do all say the same, whatever their clients did before?"""
+    return len({(o.expected, o.came) for o in failures}) == 1
+
+
+def totals(grading: Grading, student: Student) -> dict[str, int]:
+    """What a student reached, and what could be reached."""
+    tests = {e.id: 1 for e in grading.exercises}
+    for other in grading.students:  # who cannot be read has no total
+        for k, result in other.results.items():
+            tests[k] = max(tests[k], result.report.total)
+    return {
+        "exercises_passed": len(student.passed),
+        "exercises": len(grading.exercises),
+        "tests_passed": sum(r.tests for r in student.results.values()),
+        "tests": sum(tests.values()),
+        "minutes_passed": sum(
+            e.minutes for e in grading.exercises if e.id in student.passed
+        ),
+        "minutes": sum(e.minutes for e in grading.exercises),
+    }
+
+
+def csv_text(grading: Grading) -> str:
+    """A row a student; opens in a spreadsheet."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    ids = [e.id for e in grading.exercises]
+    sums = totals(grading, grading.students[0])
+    writer.writerow(["student", *sums, *ids])
+    for student in grading.students:
+        name = clean(student.name)
+        if name[0] in "=+-@":  # a spreadsheet would compute it
+            name = f"'{name}"
+        states = [student.results[k].state for k in ids]
+        writer.writerow([name, *totals(grading, student).values(), *states])
+    return file.getvalue()
+
+
+def json_text(grading: Grading) -> str:
+    """Everything that is known."""
+    found = {
+        "date": grading.date,
+        "seed": grading.seed,
+        "protection": grading.protection,
+        "warning": grading.warning,
+        "exercises": [
+            {"id": e.id, "title": e.title, "minutes": e.minutes}
+            for e in grading.exercises
+        ],
+        "students": [
+            {
+                "name": s.name, "folder": str(s.folder),
+                **totals(grading, s),
+                "results": [
+                    {"state": result.state,
+                     **dataclasses.asdict(result.report)}
+                    for result in s.results.values()
+                ],
+            }
+            for s in grading.students
+        ],
+    }
+    return json.dumps(found, indent=1, ensure_ascii=True) + "\n"
+
+
+def junit_text(found: Sequence[tuple[Exercise, Report]]) -> str:
+    """The reports of exercises as JUnit XML."""
+    root = ElementTree.Element("testsuites")
+    for exercise, report in found:
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=f"{exercise.id} {exercise.title}",
+            tests=str(max(report.total, 1)),
+            failures=str(len(report.failures)),
+            errors=str(int(bool(report.trouble))),
+        )
+        cases = [
+            (o.title, o.seconds, "" if o.passed else "failure",
+             o.came or o.expected, told(o)) for o in report.outcomes
+        ]
+        if report.trouble:
+            cases.append(("runs", 0.0, "error", report.trouble, []))
+        for title, seconds, kind, message, lines in cases:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=exercise.id, name=title,
+                time=str(seconds),
+            )
+            if kind:
+                made = ElementTree.SubElement(case, kind, message=message)
+                made.text = "\n".join(lines)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def text(grading: Grading, student: Student) -> str:
+    """What a student reads, in Markdown."""
+    sums = totals(grading, student)
+    lines = [
+        f"# {clean(student.name)}", "",
+        f"{sums['exercises_passed']} of {sums['exercises']} exercises "
+        f"passed, {sums['tests_passed']} of {sums['tests']} tests. "
+        f"Graded {grading.date}.",
+    ]
+    for exercise in grading.exercises:
+        result = student.results[exercise.id]
+        lines += ["", f"## {exercise.id} {exercise.title}: {result.state}"]
+        if result.report.trouble:
+            lines += ["", *in_code([result.report.trouble], 4)]
+        lines += outcome_lines(result.report)
+        if not result.passed:
+            lines += ["", *wrapped(f"Read {page(exercise)}")]
+    return "\n".join(lines) + "\n"
+
+
+def outcome_lines(report: Report) -> list[str]:
+    """The tests in Markdown; what all failures say is said once."""
+    failures = report.failures
+    once = len(failures) > 1 and alike(failures)
+    same_story = once and len({tuple(o.story) for o in failures}) == 1
+    lines = []
+    for outcome in report.outcomes:
+        mark = "✓" if outcome.passed else "✗"
+        lines += ["", *wrapped(f"- {mark} {outcome.title}", "  ")]
+        said = [] if outcome.passed or same_story else (
+            outcome.story if once else told(outcome)
+        )
+        if said:
+            lines += ["", *in_code(said, 8)]
+    if once:
+        story = failures[0].story if same_story else []
+        common = dataclasses.replace(failures[0], story=story)
+        lines += [
+            "", f"✗ The {len(failures)} that failed say the same:",
+            "", *in_code(told(common), 4),
+        ]
+    return lines
+
+
+def in_code(said: Sequence[str], columns: int) -> list[str]:
+    """Lines of a code block: no Markdown of a submission works in it."""
+    lines = []
+    for line in "\n".join(said).splitlines():
+        words = line.lstrip()
+        before = " " * (columns + len(line) - len(words))
+        after = " " * 10 if re.match("(Expected|But): ", line) else "  "
+        lines += wrapped(before + words, before + after)
+    return lines
+
+
+def wrapped(line: str, after: str = "") -> list[str]:
+    """A line, or more if it is too long; after: put before the others."""
+    return textwrap.wrap(
+        line, REPORT_COLUMNS, subsequent_indent=after,
+        break_on_hyphens=False,
+    ) if len(line) > REPORT_COLUMNS else [line]
+
+
+def page(exercise: Exercise) -> str:
+    """The page that explains it: its name on the site, and its file."""
+    path = exercise.read.partition("#")[0]
+    text = (ROOT / "docs" / path).read_text("utf-8")
+    found = re.search("^title: (.+)$", text, re.MULTILINE)
+    name = found[1].strip("\"' ") if found else path
+    return f'the page "{name}" on the site, docs/{exercise.read}'
+
+
+def names(students: Sequence[str]) -> list[str]:
+    """A file for the report of each student, no two the same.
+
+    Nor the same where A and a are, or two spellings of an umlaut. Names
+    that need no change are given first.
+    """
+    plain = [re.sub(r"[^\w.-]+", "_", name) for name in students]
+    first = {
+        alike_on_disk(name): number
+        for number, name in reversed([*enumerate(students)])
+        if plain[number] == name
+    }
+    files = {number: key for key, number in first.items()}
+    for number, name in enumerate(plain):
+        new, count = name, 1
+        while number not in files:
+            if alike_on_disk(new) not in files.values():
+                files[number] = alike_on_disk(new)
+                plain[number] = new
+            count += 1
+            new = f"{name}-{count}"
+    return [f"{name}.md" for name in plain]
+
+
+def alike_on_disk(name: str) -> str:
+    """The same for two names that some system takes for one."""
+    return unicodedata.normalize("NFKC", name).casefold()
