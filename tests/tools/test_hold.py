@@ -233,6 +233,7 @@ def test_what_stopped_it(
 # Whole runs ---------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_run_is_kept_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

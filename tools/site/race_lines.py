@@ -60,21 +60,20 @@ wait   during any Handler.do_GET     time.sleep(self.options.delay)
 write  first  any Handler.do_GET     self.end_headers()
 write  after  any Handler.do_GET     self.wfile.write(""")
 BLOCKING = """\
-accept any    any  accept         connection, _ = listener.accept()
-wait   nobody {}   accept         connection, _ = listener.accept()
-read   before any  receive        connection.recv(RECV_SIZE)
-wait   before any  receive        connection.recv(RECV_SIZE)
-wait   during any  answer_request time.sleep(options.delay)
-write  any    any  send           connection.sendall(answer)
-read   after  any  hang_up        connection.recv(RECV_SIZE)
-wait   after  any  hang_up        connection.recv(RECV_SIZE)"""
+accept any    any  accept sock, _ = listener.accept()
+wait   nobody {}   accept sock, _ = listener.accept()
+read   any    any  wait   sock.recv(RECV_SIZE)
+wait   before any  wait   sock.recv(RECV_SIZE)
+wait   during any  talk   time.sleep(options.delay)
+write  any    any  wait   sock.send(connection.unsent)
+wait   after  any  wait   sock.recv(RECV_SIZE)"""
 SERVING = _table("""\
-accept any    any Loop.accept  self.listener.accept()
-read   before any Loop.receive connection.sock.recv(RECV_SIZE)
-read   after  any Loop.receive connection.sock.recv(RECV_SIZE)
-write  any    any Loop.send    connection.sock.send(connection.unsent)""")
-SELECT = "Loop.run self.selector.select(0 if self.pipelined else TICK)"
-STREAMS = _table("write first loop send writer.write(answer)")
+accept any    any Clients.accept self.listener.accept()
+read   before any go_on          sock.recv(RECV_SIZE)
+read   after  any go_on          sock.recv(RECV_SIZE)
+write  any    any go_on          sock.send(connection.unsent)""")
+SELECT = "serve clients.selector.select"
+STREAMS = _table("write first loop wait writer.write(connection.unsent)")
 # The engine does the rest, in the kernel or in emulated.py.
 ENGINE = _table("wait nobody loop Worker.run engine.wait(")
 
@@ -87,21 +86,21 @@ LINES: dict[str, tuple[Where, ...]] = {
 wait   nobody single run_worker queue.get()"""),
     # Its one thread waits for single requests as well.
     "04": _table(f"""\
-wait nobody any {SELECT}
-wait during any Loop.work time.sleep(""") + SERVING,
+wait nobody any {SELECT}(TICK)
+wait during any go_on time.sleep(""") + SERVING,
     # A timer's own wait is inside threading.
     "05": _table(f"""\
-wait  nobody loop   {SELECT}
-write any    single Loop.ring        self.bell.send(
-read  nobody loop   Loop.finish_work self.alarm.recv(""") + SERVING,
-    "05-heap": _table("""\
-wait nobody loop Loop.run self.selector.select(self.pause())""") + SERVING,
+wait  nobody loop   {SELECT}(TICK)
+write any    single ring        bell.send(
+read  nobody loop   finish_work alarm.recv(""") + SERVING,
+    "05-heap": _table(f"""\
+wait nobody loop {SELECT}(pause())""") + SERVING,
     # asyncio selects, accepts and receives; our coroutines stand still.
     "06": STREAMS + _table("""\
-parked any any answer_request await asyncio.sleep("""),
+parked any any talk await asyncio.sleep("""),
     "06-executor": STREAMS + _table("""\
-wait   during single work           time.sleep(options.delay)
-parked any    any    answer_request await loop.run_in_executor("""),
+wait   during single work time.sleep(options.delay)
+parked any    any    talk await loop.run_in_executor("""),
     "06-protocol": (),
     "07": ENGINE,
     "07-emulated": ENGINE,

@@ -172,10 +172,10 @@ def page() -> bytes:
         "<title>A page of text</title>\n"
     )
     line = "<p>One line of many, as a page of text has them.</p>\n"
-    text = head + line * (PAGE_BYTES // len(line))
     end = "<!-- the end -->\n"
-    text = text[: PAGE_BYTES - len(end) - 1].rpartition("\n")[0] + "\n"
-    return (text.ljust(PAGE_BYTES - len(end) - 1) + "\n" + end).encode()
+    room = PAGE_BYTES - len(head) - len(end)
+    text = head + line * (room // len(line))
+    return text.encode().ljust(PAGE_BYTES - len(end)) + end.encode()
 
 
 def make_site(folder: Path) -> Path:
