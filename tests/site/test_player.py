@@ -44,8 +44,8 @@ FENCE = "```race\nservers: {}\ntitle: Some clients\n```\n\n"
 SOURCE = "```source\nfile: {}\nname: {}\n```\n\n"
 PAGES = {
     "index.md": "# Page\n\n"
-    + SOURCE.format("02", "answer_request, receive")
-    + SOURCE.format("03", "answer_request")
+    + SOURCE.format("02", "talk, wait")
+    + SOURCE.format("03", "talk")
     + FENCE.format("02, 03") + FENCE.format("06-executor, 07"),
     "steps/families.md": "# Families\n\n" + "".join(
         FENCE.format(names)
@@ -282,8 +282,8 @@ def line_of(file: str, function: str, text: str) -> str:
 
 
 def test_the_line_that_runs_is_lit(player: Player) -> None:
-    one = line_of("02", "answer_request", SLEEP)
-    many = line_of("03", "answer_request", SLEEP)
+    one = line_of("02", "talk", SLEEP)
+    many = line_of("03", "talk", SLEEP)
     sleeping = sum(
         span.begin <= ASLEEP < span.end
         for lane in MANY.lanes for span in lane.spans
@@ -303,7 +303,7 @@ def test_the_line_that_runs_is_lit(player: Player) -> None:
     )
     text = pieces.read("02")
     assert copied.rstrip() == "\n\n\n".join(
-        pieces.find(text, name).text for name in ("answer_request", "receive")
+        pieces.find(text, name).text for name in ("talk", "wait")
     )
     code = player.page.locator("code[data-file]").first
     height = code.evaluate("code => code.scrollHeight")
@@ -315,7 +315,7 @@ def test_the_line_that_runs_is_lit(player: Player) -> None:
         if span.kind == "read" and span.end == ONE.clients[3].read
     )
     player.seek((read.begin + read.end) // 2)
-    assert player.lit() == {line_of("02", "receive", "connection.recv("): ""}
+    assert player.lit() == {line_of("02", "wait", "sock.recv("): ""}
     player.seek(END)
     assert player.lit() == {}
     # Lit or not, the page does not jump.

@@ -343,21 +343,20 @@ def lit(made: Recording) -> dict[str, int]:
 
 
 SLEEP = "time.sleep(options.delay)"
-SELECT = "ready = self.selector.select(0 if self.pipelined else TICK)"
-ACCEPT = "connection, _ = listener.accept()"
+SELECT = "ready = clients.selector.select(TICK)"
+ACCEPT = "sock, _ = listener.accept()"
 LIT = {
     # The head and the page of http.server are two lines.
     "01": {"time.sleep(self.options.delay)": 1, "self.end_headers()": 1,
            "self.wfile.write(PAGE)": 1, "server.handle_request()": 1},
-    "02": {SLEEP: 1, ACCEPT: 1, "data = connection.recv(RECV_SIZE)": 1,
-           "connection.sendall(answer)": 1,
-           "if not connection.recv(RECV_SIZE):": 1},
+    "02": {SLEEP: 1, ACCEPT: 1,
+           "connection.came(sock.recv(RECV_SIZE))": 1,
+           "connection.sent(sock.send(connection.unsent))": 1},
     "03": {SLEEP: 20, ACCEPT: 1},
     "03-pool": {SLEEP: 10, ACCEPT: 1},
-    "04": {"time.sleep(self.options.delay)": 1,
-           "sock, _ = self.listener.accept()": 1},
+    "04": {SLEEP: 1, "sock, _ = self.listener.accept()": 1},
     "05": {SELECT: 1, "sock, _ = self.listener.accept()": 1},
-    "05-heap": {"ready = self.selector.select(self.pause())": 1},
+    "05-heap": {"ready = clients.selector.select(pause())": 1},
     "06": {"await asyncio.sleep(options.delay)": 20},
     "06-executor": {SLEEP: 6},
     "06-protocol": {},
@@ -380,7 +379,7 @@ def test_the_lines_that_run(name: str) -> None:
     ("name", "lane", "span", "text"),
     [
         ("03-pool", 1, Span("wait", 0, 50_000),
-         "while (connection := queue.get()) is not None:"),
+         "while (sock := queue.get()) is not None:"),
         # Short waits are for a lock, of the GIL or of a thread's start.
         ("03-pool", 0, Span("wait", 0, 4_000), None),
         ("03-pool", 0, Span("wait", 0, 6_000), ACCEPT),
@@ -409,7 +408,7 @@ def test_a_wait_and_its_line(
 def test_shown_lines_say_where_they_are_from(render: Render) -> None:
     name = "04_selectors/server.py"
     html = render(
-        f"```source\nfile: {name}\nname: Loop.run, Loop.watch, State\n```"
+        f"```source\nfile: {name}\nname: serve, Clients, Client\n```"
     )
     assert f'<code data-file="{name}">' in html
     block = html.partition("<code")[2].partition("</code>")[0]
@@ -423,7 +422,7 @@ def test_shown_lines_say_where_they_are_from(render: Render) -> None:
         assert text or not lines[int(number) - 1]
     # What is copied is the code and nothing else.
     plain = htmllib.unescape(re.sub("<[^>]+>", "", block))
-    assert "\n\n\nclass State(Enum):" in plain
+    assert "\n\n\nclass Client:" in plain
 
 
 # --- Numbers ----------------------------------------------------------------

@@ -33,7 +33,9 @@ def dump(html: str) -> list[bytes]:
     """The bytes of each message, read from what the page shows."""
     messages = []
     for part in html.split('class="seven-title"')[1:]:
-        cells = re.findall(r'__hex2?">(.*?)</span> <span class="seven-wire__t', part)
+        cells = re.findall(
+            r'__hex2?">(.*?)</span> <span class="seven-wire__text', part
+        )
         text = " ".join(re.sub("<[^>]+>", "", cell) for cell in cells)
         messages.append(bytes.fromhex(text))
     return messages

@@ -1,4 +1,4 @@
-"""tools.bench.timeline: calls and clients become a recording.
+"""The timeline: calls and clients become a recording.
 
 The small servers here are made up, one line a call: thread, µs after
 START, how long it took, and the call as strace writes it.

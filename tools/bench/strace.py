@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,29 +48,43 @@ def count(pids: list[int]) -> Iterator[Counter]:
     strace cannot take hold of them.
     """
     words = ["strace", "-f", "-c"]
-    for pid in pids:
-        words += ["-p", str(pid)]
-    counter = Counter(" ".join(words))
+    shown = [*words, *(word for pid in pids for word in ("-p", str(pid)))]
+    counter = Counter(" ".join(shown))
     with tempfile.TemporaryDirectory() as folder:
-        table, errors = Path(folder, "table"), Path(folder, "errors")
-        with errors.open("w") as stderr:
-            process = subprocess.Popen(
-                [*words, "-o", str(table)], stdin=subprocess.DEVNULL,
-                stdout=stderr, stderr=stderr, start_new_session=True,
-            )
-        try:
-            wait_attached(process, pids, errors)
+        table = Path(folder, "table")
+        with attached(words, pids, table):
             yield counter
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(DETACH_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if table.is_file():
-                counter.table = table.read_text(errors="replace")
-                counter.calls = parse(counter.table)
+        if table.is_file():
+            counter.table = table.read_text(errors="replace")
+            counter.calls = parse(counter.table)
+
+
+@contextlib.contextmanager
+def attached(
+    words: Sequence[str], pids: list[int], output: Path
+) -> Iterator[None]:
+    """Run strace on these processes, its output in a file.
+
+    Raises StraceError if it cannot take hold of them.
+    """
+    errors = output.with_name("errors")
+    targets = [word for pid in pids for word in ("-p", str(pid))]
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            [*words, *targets, "-o", str(output)], stdin=subprocess.DEVNULL,
+            stdout=stderr, stderr=stderr,
+            start_new_session=True,  # Ctrl-C is ours: we end it
+        )
+    try:
+        wait_attached(process, pids, errors)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(DETACH_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def wait_attached(

@@ -9,7 +9,6 @@ system's clock, and `timeline` puts them together.
 import argparse
 import contextlib
 import math
-import signal
 import subprocess
 import sys
 import tempfile
@@ -32,7 +31,7 @@ from tools.bench.experiments.session import (
 )
 from tools.bench.recording import burst, perfetto, timeline
 from tools.bench.server import Process, ServerError, start
-from tools.bench.strace import DETACH_SECONDS, StraceError, wait_attached
+from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.data import recording
 from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
@@ -113,34 +112,6 @@ def unlike(server: Server, found: Recording) -> str:
 # One recording ------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def traced(pids: list[int], file: Path) -> Iterator[None]:
-    """Write all system calls of these processes to a file.
-
-    Raises StraceError if strace cannot take hold of them.
-    """
-    words = [*STRACE, "-o", str(file)]
-    for pid in pids:
-        words += ["-p", str(pid)]
-    errors = file.with_name("errors")
-    with errors.open("w") as stderr:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
-            start_new_session=True,  # Ctrl-C is ours: we end it
-        )
-    try:
-        wait_attached(process, pids, errors)
-        yield
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        try:
-            process.wait(DETACH_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
 def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
     """Send the clients; their moments, and who served which port.
 
@@ -212,7 +183,8 @@ def attempt(server: Server, results: Results) -> Recording:
     ):
         process.warm_up(WARM_UP)
         file = Path(folder, "calls")
-        with traced([each.pid for each in process.processes()], file):
+        pids = [each.pid for each in process.processes()]
+        with attached(STRACE, pids, file):
             threads = {  # of each process, the oldest first
                 thread: each.pid
                 for each in process.processes()
