@@ -200,7 +200,7 @@ BODIES = [
     (b"BREW / HTTP/1.1\r\n", b"Content-Length: %d\r\n", 501),
     (b"PUT / HTTP/1.1\r\n", b"Transfer-Encoding: chunked\r\n", 405),
     (b"GET / HTTP/1.1\r\n", b"Transfer-Encoding: chunked\r\n", 200),
-    (b"POST / HTTP/1.1\r\n", b"Transfer-Encoding: gzip, chunked\r\n", 405),
+    (b"POST / HTTP/1.1\r\n", b"transfer-encoding:, Chunked\r\n", 405),
 ]
 
 

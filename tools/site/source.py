@@ -23,9 +23,6 @@ from tools.site.fence_call import code, fence
 
 # The lines between which every server is the same: "# === HTTP, ... ===".
 BANNER = re.compile(r"^# ={3,} (?P<title>.*?) =+$")
-SHARED = (
-    "HTTP, the same in every step", "Command line, the same in every step",
-)
 START = 'if __name__ == "__main__":'
 
 
@@ -126,12 +123,12 @@ def section(text: str, title: str) -> Piece:
 
 
 def idea(text: str) -> Piece:
-    """The part in which the steps differ: all above the shared sections.
+    """The part in which the steps differ: all above the first banner.
 
     The docstring at the top is left out.
     """
     lines = text.splitlines()
-    shared = [n for n, name in _banners(lines) if name in SHARED]
+    shared = [number for number, _ in _banners(lines)]
     last = min(shared) - 1 if shared else len(lines)
     tree = ast.parse(text)
     described = ast.get_docstring(tree) is not None
