@@ -27,6 +27,16 @@ def mini() -> Iterator[Any]:
     module.loop.selector.close()
 
 
+def run_all(mini: Any, *coroutines: Coroutine) -> None:
+    """Run them as tasks, until all are over."""
+
+    def main() -> Coroutine:
+        for task in [mini.loop.start(each) for each in coroutines]:
+            yield from task
+
+    mini.loop.run(main())
+
+
 def test_tasks_take_turns_in_order(mini: Any) -> None:
     seen = []
 
@@ -35,12 +45,7 @@ def test_tasks_take_turns_in_order(mini: Any) -> None:
             seen.append(f"{name}{number}")
             yield from mini.sleep(0)
 
-    def main() -> Coroutine:
-        tasks = [mini.loop.start(count(name)) for name in "abc"]
-        for task in tasks:
-            yield from task
-
-    mini.loop.run(main())
+    run_all(mini, *map(count, "abc"))
     assert seen == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
 
 
@@ -68,15 +73,10 @@ def test_sleepers_wake_in_the_order_of_their_moments(mini: Any) -> None:
         yield from mini.sleep(seconds)
         woken.append(seconds)
 
-    def main() -> Coroutine:
-        tasks = [mini.loop.start(sleeper(s)) for s in (0.09, 0.01, 0.05)]
-        for task in tasks:
-            yield from task
-
     begun = time.monotonic()
-    mini.loop.run(main())
-    assert woken == [0.01, 0.05, 0.09]
-    assert time.monotonic() - begun >= 0.09  # none came too early
+    run_all(mini, *map(sleeper, (0.9, 0.1, 0.5)))
+    assert woken == [0.1, 0.5, 0.9]
+    assert time.monotonic() - begun >= 0.9  # none came too early
 
 
 def test_equal_moments_keep_their_order(mini: Any) -> None:

@@ -435,6 +435,11 @@ def test_files_never_mix(files: Server) -> None:
 def begin_large(client: Client, name: str, *fields: str) -> tuple[int, bytes]:
     """Ask for a large file: its size, what came of its body."""
     client.send(request(f"/{name}", *fields))
+    return begun(client)
+
+
+def begun(client: Client) -> tuple[int, bytes]:
+    """Wait for the head of a file: its size, what came of its body."""
     while b"\r\n\r\n" not in client.received:
         assert client.receive(PATIENCE), "no head"
     head, _, body = client.received.partition(b"\r\n\r\n")
@@ -490,9 +495,7 @@ def test_two_large_files_in_a_row(shared: Running) -> None:
     expected = bytes_of("large", LARGE)
     with shared.client(data) as client:
         for _ in range(2):
-            while b"\r\n\r\n" not in client.received:
-                assert client.receive(PATIENCE)
-            _, _, body = client.received.partition(b"\r\n\r\n")
+            _, body = begun(client)
             body = bytes(body[:LARGE]) + rest_of(client, LARGE - len(body))
             assert body == expected
             client.received = b""
@@ -611,9 +614,7 @@ def test_half_closed_readers_take_no_threads(files: Server) -> None:
         last = clients.pop()
         for client in clients:
             client.reset()
-        while b"\r\n\r\n" not in last.received:
-            assert last.receive(PATIENCE)
-        _, _, body = last.received.partition(b"\r\n\r\n")
+        _, body = begun(last)
         assert body + rest_of(last, LARGE) == bytes_of("large", LARGE)
         last.close()
 

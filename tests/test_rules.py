@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.solutions import COMMON, TOUCHED, solutions
 from tools.rules import RULES
 from tools.servers import LESSONS, SERVERS, Server
 
@@ -15,7 +16,7 @@ SOURCES = "\n".join(
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_has_a_test(name: str) -> None:
-    table = rf'^    (\(|\(\n        )"{name}", ?'  # a row of cases
+    table = rf'^    (\(|\*\[\(|\(\n        )"{name}", ?'  # a row of cases
     direct = rf'^@rule\("{name}"'
     assert re.search(f"{direct}|{table}", SOURCES, re.MULTILINE), name
 
@@ -37,3 +38,10 @@ def test_rules_have_text_and_place() -> None:
     for name, each in RULES.items():
         assert re.fullmatch("[a-z0-9-]+", name)
         assert each.text and each.where, name
+
+
+def test_solutions_name_exercises_rules_and_lessons() -> None:
+    names = {each.name for each in solutions()}
+    assert set(TOUCHED) <= names
+    for name in {*COMMON, *(n for row in TOUCHED.values() for n in row)}:
+        assert name in RULES or name in LESSONS, name

@@ -165,6 +165,27 @@ def in_thread(work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+class Reading:
+    """Another thread reads so many bytes, or all until the end."""
+
+    def __init__(self, client: socket.socket, size: int = 1 << 40) -> None:
+        self.client, self.size = client, size
+        self.parts: list[bytes] = []
+        self.thread = in_thread(self.read)
+
+    def read(self) -> None:
+        while self.size:
+            part = self.client.recv(min(self.size, 1 << 18))
+            self.parts.append(part)
+            self.size = self.size - len(part) if part else 0
+
+    def all(self) -> bytes:
+        """What came, once all is there."""
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive(), "it still waits for more"
+        return b"".join(self.parts)
+
+
 def test_accept_receive_send(bench: Bench) -> None:
     client, fd = bench.one()
     for word in (b"one", b"two", b"three"):
@@ -317,12 +338,10 @@ def test_large_send(bench: Bench) -> None:
     client, fd = bench.one()
     data = random.Random(3).randbytes(20_000_000)
     rest = fill(bench, fd, data)
-    came: list[bytes] = []
-    thread = in_thread(lambda: came.append(received_by(client)))
+    reading = Reading(client)
     finish_send(bench, fd, rest)
     bench.engine.shutdown(fd)
-    thread.join(PATIENCE)
-    assert came == [data]
+    assert reading.all() == data
 
 
 def test_sending_and_receiving_at_once(bench: Bench) -> None:
@@ -335,17 +354,9 @@ def test_sending_and_receiving_at_once(bench: Bench) -> None:
         bench.engine.send(fd, data)
         client.sendall(b"before")
         assert bench.next(RECEIVED)[3] == b"before"
-        came: list[bytes] = []
-
-        def work(size: int = len(data), to: list[bytes] = came) -> None:
-            while size:
-                to.append(client.recv(1 << 18))
-                size -= len(to[-1])
-
-        thread = in_thread(work)
+        reading = Reading(client, len(data))
         finish_send(bench, fd, data)
-        thread.join(PATIENCE)
-        assert b"".join(came) == data
+        assert reading.all() == data
         bench.moment(0.05)
         client.sendall(b"after")
         assert bench.next(RECEIVED)[3] == b"after"
@@ -362,16 +373,8 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
     file = file_of(tmp_path / "file", data)
     client, fd = bench.one()
     for start, size in ((0, 5_000_000), (1, 1), (4097, 300_001)):
-        came: list[bytes] = []
-
-        def work(left: int, to: list[bytes] = came) -> None:
-            while left > 0:
-                to.append(client.recv(1 << 16))
-                left -= len(to[-1])
-
         whole = len(b"head") + size
-        thread = threading.Thread(target=work, args=(whole,), daemon=True)
-        thread.start()
+        reading = Reading(client, whole)
         sent = 0
         while sent < whole:
             head = b"head"[sent:]
@@ -383,8 +386,7 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
             assert 0 < result <= len(head) + 262_144
             sent += result
         assert sent == whole
-        thread.join(PATIENCE)
-        assert b"".join(came) == b"head" + data[start : start + size]
+        assert reading.all() == b"head" + data[start : start + size]
 
 
 def test_a_file_that_became_short(bench: Bench, tmp_path: Path) -> None:
@@ -442,12 +444,10 @@ def test_send_now_what_is_too_much(bench: Bench, close: bool) -> None:
     assert 0 < sent < len(data)
     # There is room again later; and then we go on where it stopped.
     bench.engine.send(fd, data[sent:])
-    came: list[bytes] = []
-    thread = in_thread(lambda: came.append(received_by(client)))
+    reading = Reading(client)
     finish_send(bench, fd, data[sent:])
     bench.engine.shutdown(fd)
-    thread.join(PATIENCE)
-    assert came == [data]
+    assert reading.all() == data
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -503,12 +503,12 @@ def test_pause(bench: Bench) -> None:
     client.sendall(b"two")
     bench.moment(0.05)
     assert not bench.of(RECEIVED)
-    thread = in_thread(lambda: received_by(client))
+    reading = Reading(client)
     finish_send(bench, fd, data)  # the send has gone on
     bench.engine.receive(fd, True)
     assert bench.next(RECEIVED)[3] == b"two"
     bench.engine.shutdown(fd)
-    thread.join(PATIENCE)
+    reading.all()
 
 
 def test_cancel_accept(bench: Bench) -> None:
