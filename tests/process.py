@@ -15,7 +15,7 @@ from tools.common.raw_client import GET_CLOSE, Client, NoAnswer
 from tools.servers import SKETCHES, Server
 
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
-SHORT = 4.0  # of patience with a sketch, which may never answer
+SHORT = 8.0  # of patience with a sketch, which may never answer
 SKETCH_PAGE = b"hello\n"
 
 
@@ -154,11 +154,6 @@ def started(
         yield process
     finally:
         process.kill()
-
-
-def page_size(server: Server) -> int:
-    """How many bytes its page has."""
-    return len(SKETCH_PAGE) if server in SKETCHES else 249
 
 
 def load(path: Path) -> ModuleType:

@@ -46,7 +46,7 @@ def run(path: Path, port: int, delay: float) -> None:
 
     socket.socket.listen = telling  # type: ignore[method-assign]
     sys.path[0] = str(path.parent)  # 07 has an engine there
-    exec(code, {"__name__": "__main__"})  # noqa: S102
+    exec(code, {"__name__": "__main__"})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ NOT_TRIED = {
     "slow-reader": "it takes long, and fills the memory",
     "no-descriptors": "it takes long",
     "nonsense": "it takes long: each of a thousand could be the last",
+    "never-mixed": "what comes of it on a sketch depends on the moment",
     "worker-killed": "a sketch has no option for its workers",
     "parent-killed": "a sketch has no option for its workers",
 }  # fmt: skip

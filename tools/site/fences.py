@@ -147,6 +147,8 @@ def _bars(text: str, md: Any) -> str:
     rows = []
     for server in options.servers(chosen.get("servers", "all")):
         where = (server.name, chosen["suite"], clients)
+        if data.not_measured(*where):
+            continue
         point = data.reference_point(*where)
         figures.required(point, name)
         rows.append(charts.Bar(server, point, data.own_point(*where)))

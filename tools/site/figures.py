@@ -306,9 +306,14 @@ def inline(text: str) -> str:
     reader's own number follows in brackets when there is one. With the
     name of an experiment in front it comes from there:
     ``peers:nginx.peer-keep.cpu_us``, ``scale:07[2 workers].scale.cores``;
-    with ``race:`` from a recording: ``race:02.last``.
+    with ``race:`` from a recording: ``race:02.last``. A dash for a sketch
+    that was not measured yet.
     """
     text = text.strip()
+    for part in text.split("/"):
+        named = REFERENCE_RE.fullmatch(part.strip())
+        if named and data.not_measured(named["server"], named["suite"]):
+            return DASH
     if text.startswith("machine."):
         name = text.removeprefix("machine.")
         fact = escape(machine_fact(data.reference(), name))
