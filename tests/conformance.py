@@ -113,7 +113,7 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
 class Recorder:
     """Counts what the tests do, and writes it in the end."""
 
-    servers = SERVERS
+    servers: tuple[Server, ...] = SERVERS
 
     def __init__(self, config: pytest.Config, file: Path) -> None:
         self.config = config

@@ -28,7 +28,7 @@ from tests.solutions import Solution, solutions
 from tools.common.launch import why_no_uring
 from tools.common.raw_client import transcript
 from tools.data import sketches_seen
-from tools.data.rules_seen import sides
+from tools.data.rules_seen import Conformance, sides
 from tools.rules import RULES
 from tools.servers import (
     LESSONS,
@@ -318,7 +318,7 @@ def expect_broken(
 
 
 @functools.cache
-def recorded_sketches() -> sketches_seen.Conformance:
+def recorded_sketches() -> Conformance:
     return sketches_seen.load()
 
 

@@ -146,7 +146,8 @@ def test_only_port_and_delay_are_changed(sketch: Path) -> None:
     different = [(a, b) for a, b in lines if a != b]
     assert len(different) == 2
     for old, new in different:
-        assert new in (old.replace("8000", "45678"), old.replace("0.1", "0.25"))
+        moved, slower = ("8000", "45678"), ("0.1", "0.25")
+        assert new in (old.replace(*moved), old.replace(*slower))
     with pytest.raises(ValueError, match="8000"):
         changed(text.replace("8000", "8001"), 0, 0.1)
 

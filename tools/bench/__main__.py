@@ -102,7 +102,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     mode(
         "--full", action="store_true",
         help="everything, repeated: also 1, 2, 4 ... 4096 clients and "
-        "system calls (about 35 minutes)",
+        "system calls (about 40 minutes)",
     )
     mode(
         "--smoke", action="store_true",
