@@ -44,7 +44,7 @@ def run(path: Path, port: int, delay: float) -> None:
             url = f"http://127.0.0.1:{port}/"
             print(f"Serving on {url} (Ctrl-C to stop)", flush=True)
 
-    socket.socket.listen = telling  # type: ignore[method-assign]
+    socket.socket.listen = telling  # type: ignore[assignment, method-assign]
     sys.path[0] = str(path.parent)  # 07 has an engine there
     exec(code, {"__name__": "__main__"})
 

@@ -23,7 +23,7 @@ CONTRACT = "../reference/contract.html#rule-"
 FIRST = {
     "Half a request": ("bytewise", "pieces"),
     "A client that resets": ("reset",),
-    "Two requests at once": ("pipelining", "keep-11"),
+    "Two requests at once": ("pipelining",),
     "Ten seconds of silence": ("silent",),
     "Smuggled lengths": ("coding-and-length", "two-lengths"),
 }
