@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import SketchRecorder
 from tests.process import Running, eventually, started
 from tools.common.raw_client import GET, Client, NoAnswer
 from tools.data import sketches_seen
+from tools.data.rules_seen import EXPECTED, PASSED
 from tools.rules import RULES
 from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 from tools.sketch import changed
@@ -167,6 +169,23 @@ def test_what_is_missing_in_a_run_is_said() -> None:
     del run.rules["pieces"]["03-sketch"]
     assert "'pieces' for 03-sketch" in sketches_seen.lack(run, names)
     assert not sketches_seen.failed(run, "pieces", "03-sketch")
+
+
+def test_the_record_names_the_tests_that_failed(
+    pytestconfig: pytest.Config,
+) -> None:
+    recorder = SketchRecorder(pytestconfig, Path())
+    for name, outcome in (("one", EXPECTED), ("two", PASSED)):
+        report = pytest.TestReport(
+            f"tests/x.py::test_{name}[02-sketch]", ("", 0, ""), {},
+            "passed", None, "call",
+            user_properties=[("rule:silent", "02-sketch")],
+        )
+        recorder.count(report, outcome, "")
+    cell = recorder.cells["rule"]["silent"]["02-sketch"]
+    assert (cell.passed, cell.expected, cell.why) == (1, 1, ["test_one"])
+    (lack,) = recorder.lacks(recorder.result())
+    assert "nothing about the rule" in lack
 
 
 def test_the_bridge_to_the_servers() -> None:

@@ -54,7 +54,7 @@ def test_what_cannot_be_shown_is_an_error(
     del run.rules["silent"]["03-sketch"]
     run.save(tmp_path / "sketches.json")
     monkeypatch.setenv("SEVEN_SKETCHES", str(tmp_path / "sketches.json"))
-    with pytest.raises(SuperFencesException, match="silent.*record again"):
+    with pytest.raises(SuperFencesException, match=r"silent.*record again"):
         made("03")
 
 
