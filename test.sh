@@ -10,6 +10,8 @@
 #   ./test.sh --server my/server.py --step 03   (or like one: 05-heap)
 #   ./test.sh --conformance FILE         everything, and write to FILE what
 #                                        each rule did on each server
+#   ./test.sh --sketches FILE            the shared tests against the
+#                                        sketches: what rules they break
 # A thorough test runs with --all only, also when a file or -k names it.
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
@@ -23,7 +25,7 @@ unset PYTHONDONTWRITEBYTECODE
 arguments=(-n 4 --no-loadscope-reorder)
 while [ $# -gt 0 ]; do
     case $1 in
-    --server | --step | --conformance)
+    --server | --step | --conformance | --sketches)
         if [ $# -lt 2 ]; then
             echo "$1 needs a value, as in: ./test.sh --server my/server.py" \
                 "--step 03, or ./test.sh --conformance results.json" >&2
@@ -32,14 +34,14 @@ while [ $# -gt 0 ]; do
         name=$1 value=$2
         shift
         ;;
-    --server=* | --step=* | --conformance=*) name=${1%%=*} value=${1#*=} ;;
+    --server=* | --step=* | --conformance=* | --sketches=*) name=${1%%=*} value=${1#*=} ;;
     *) name='' ;;
     esac
     if [ -z "$name" ]; then
         arguments+=("$1")
     else
         case $name$value in
-        --server/* | --conformance/* | --step*) ;;
+        --server/* | --conformance/* | --sketches/* | --step*) ;;
         *) value=$caller/$value ;;
         esac
         arguments+=("$name=$value")

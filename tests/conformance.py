@@ -1,5 +1,7 @@
 """``--conformance FILE``: writes what each rule did on each server.
 
+``--sketches FILE`` tries the sketches instead, and writes the same of them.
+
 Tests say by their user properties which rules and lessons they prove, and
 where; their reports carry them to the process that writes, also from the
 workers of pytest-xdist. Only a complete run is written: every test that
@@ -19,6 +21,7 @@ import pytest
 
 from tools.bench import preflight
 from tools.data import rules_seen as conformance
+from tools.data import sketches_seen
 from tools.data.rules_seen import (
     EXPECTED,
     FAILED,
@@ -29,7 +32,7 @@ from tools.data.rules_seen import (
     Conformance,
 )
 from tools.rules import RULES
-from tools.servers import LESSONS, ROOT, SERVERS, Server
+from tools.servers import LESSONS, ROOT, SERVERS, SKETCHES, Server
 
 # What leaves tests out, so that the run is not a whole one.
 CHOOSING = {
@@ -47,30 +50,45 @@ def add_option(group: pytest.OptionGroup) -> None:
         help="write to FILE what the tests of each rule and lesson did on "
         "each server; only a whole run is written",
     )
+    group.addoption(
+        "--sketches", metavar="FILE",
+        help="run only the shared tests, against the sketches, and write to "
+        "FILE what each rule did on each of them",
+    )
+
+
+def asked(config: pytest.Config) -> tuple[str, str]:
+    """The option that asks for a record and its file; "" if none does."""
+    for option in ("--conformance", "--sketches"):
+        if given := config.getoption(option):
+            return option, given
+    return "", ""
 
 
 def configure(config: pytest.Config) -> None:
     """Record this run if somebody asked, in the process that reports."""
-    given = config.getoption("--conformance")
+    mine, given = asked(config)
     if not given or hasattr(config, "workerinput"):
         return
     for name, option in CHOOSING.items():
         if config.getoption(name, None):
             raise pytest.UsageError(
-                f"--conformance writes whole runs: leave out {option}."
+                f"{mine} writes whole runs: leave out {option}."
             )
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         raise pytest.UsageError(
-            "--conformance writes whole runs: name no tests."
+            f"{mine} writes whole runs: name no tests."
         )
     file = Path(config.invocation_params.dir, given)
     if file.is_dir() or not file.parent.is_dir():
         raise pytest.UsageError(
-            f"--conformance cannot write {given}: "
+            f"{mine} cannot write {given}: "
             + ("it" if file.is_dir() else "its folder")
             + (" is a folder." if file.is_dir() else " is not there.")
         )
-    config.pluginmanager.register(Recorder(config, file), "conformance")
+    sketches = mine == "--sketches"
+    recorder = (SketchRecorder if sketches else Recorder)(config, file)
+    config.pluginmanager.register(recorder, "conformance")
 
 
 def tell(item: pytest.Item, server: Server | None, side: str) -> None:
@@ -79,8 +97,8 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
     One that takes no server is about the program of its steps, and so
     counts for all the servers made of it.
     """
-    asked = item.config.getoption("--conformance")
-    if not asked or (server and server not in SERVERS):
+    recorded = SKETCHES if asked(item.config)[0] == "--sketches" else SERVERS
+    if not asked(item.config)[0] or (server and server not in recorded):
         return  # a solution is not in the table
     for kind in ("rule", "lesson"):
         for mark in item.iter_markers(kind):
@@ -94,6 +112,8 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
 
 class Recorder:
     """Counts what the tests do, and writes it in the end."""
+
+    servers: tuple[Server, ...] = SERVERS
 
     def __init__(self, config: pytest.Config, file: Path) -> None:
         self.config = config
@@ -172,12 +192,16 @@ class Recorder:
                 f"{left} of {len(self.collected)} tests did not come to "
                 "their end"
             )
-        for lack in conformance.lacks(run, RULES, SERVERS):
+        for lack in self.lacks(run):
             yield f"the run has {lack}"
+
+    def lacks(self, run: Conformance) -> Iterator[str]:
+        """What is missing in it, each the rest of a sentence."""
+        yield from conformance.lacks(run, RULES, SERVERS)
 
     def result(self) -> Conformance:
         rules, lessons = self.cells["rule"], self.cells["lesson"]
-        names = [server.name for server in SERVERS]
+        names = [server.name for server in self.servers]
         tools = ("pytest", "pytest-xdist")
         return Conformance(
             command=command(self.config.invocation_params.args),
@@ -195,6 +219,23 @@ class Recorder:
                 for each in LESSONS if each in lessons
             },
         )
+
+
+class SketchRecorder(Recorder):
+    """The same for the sketches: it also names the tests that failed."""
+
+    servers = SKETCHES
+
+    def count(
+        self, report: pytest.TestReport, outcome: str, why: str
+    ) -> None:
+        if outcome == EXPECTED:
+            why = report.nodeid.rpartition("::")[2].partition("[")[0]
+        super().count(report, outcome, why)
+
+    def lacks(self, run: Conformance) -> Iterator[str]:
+        names = [sketch.name for sketch in SKETCHES]
+        yield from filter(None, [sketches_seen.lack(run, names)])
 
 
 def outcome_of(report: pytest.TestReport) -> tuple[str, str]:
@@ -230,7 +271,7 @@ def command(arguments: tuple[str, ...]) -> str:
     words = []
     for word in arguments:
         option, equals, value = word.partition("=")
-        if option == "--conformance" and equals:
+        if option in ("--conformance", "--sketches") and equals:
             path = Path(value)
             inside = path.is_relative_to(ROOT)
             value = str(path.relative_to(ROOT)) if inside else path.name

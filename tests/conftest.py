@@ -23,13 +23,22 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 from tests import beside, conformance
 from tests.beside import all_waits as all_waits
 from tests.beside import waited as waited
-from tests.process import Running, running
+from tests.process import Running, running, started
 from tests.solutions import Solution, solutions
 from tools.common.launch import why_no_uring
 from tools.common.raw_client import transcript
-from tools.data.rules_seen import sides
+from tools.data import sketches_seen
+from tools.data.rules_seen import Conformance, sides
 from tools.rules import RULES
-from tools.servers import LESSONS, NO, ROOT, SERVERS, YES, Server
+from tools.servers import (
+    LESSONS,
+    NO,
+    ROOT,
+    SERVERS,
+    SKETCHES,
+    YES,
+    Server,
+)
 
 SERVERS_KEY = pytest.StashKey[tuple[Server, ...]]()
 THOROUGH_KEY = pytest.StashKey[Counter[str]]()  # thorough tests per folder
@@ -63,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "thorough: dear, so it is left out without --all",
     ):
         config.addinivalue_line("markers", line)
-    if config.getoption("--conformance"):
+    if conformance.asked(config)[0]:
         config.option.all = True  # only a whole run is written
     config.stash[THOROUGH_KEY] = Counter()
     config.stash[SERVERS_KEY] = SERVERS
@@ -73,8 +82,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SERVERS_KEY] = (own_server(path, step),)
     elif step:
         raise pytest.UsageError("--step goes with --server PATH.")
+    elif config.getoption("--sketches"):
+        config.stash[SERVERS_KEY] = SKETCHES
     elif config.getoption("--all") and config.rootpath == ROOT:
-        config.stash[SERVERS_KEY] += solutions()
+        config.stash[SERVERS_KEY] += (*solutions(), *SKETCHES)
     conformance.configure(config)
 
 
@@ -142,11 +153,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def tried(server: Server, name: str) -> bool:
     """Is this rule or lesson tried on this server? "": not known yet."""
+    if server in SKETCHES:
+        return not name or name in sketches_seen.TRIED
     return not isinstance(server, Solution) or not name or server.keeps(name)
 
 
 def marks_of(server: Server) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.thorough] if isinstance(server, Solution) else []
+    thorough = isinstance(server, Solution) or server in SKETCHES
+    return [pytest.mark.thorough] if thorough else []
 
 
 def lesson_value(server: Server, name: str) -> str:
@@ -178,7 +192,7 @@ def lesson_sides(server: Server, name: str) -> Iterator[object]:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    own = bool(config.getoption("--server"))
+    own = bool(config.getoption("--server") or config.getoption("--sketches"))
     everything = config.getoption("--all")
     thorough = config.stash[THOROUGH_KEY]
     chosen, left = [], []
@@ -192,13 +206,17 @@ def pytest_collection_modifyitems(
             server.step in mark.args[1] and tried(server, mark.args[0])
         ):
             continue  # a rule in a table, which is not about this server
+        if server in SKETCHES and (not mark or item.path.stem == "test_soak"):
+            continue
         if item.get_closest_marker("thorough"):
             thorough[kind_of(item)] += 1
             if not everything:
                 left.append(item)
                 continue
         chosen.append(item)
-        if server is not None:
+        if server in SKETCHES:
+            expect_broken(item, server, config.getoption("--sketches"))
+        elif server is not None:
             strict = not own and not isinstance(server, Solution)
             expect_exempt(item, server, strict)
         conformance.tell(item, server, side_of(item))
@@ -284,6 +302,26 @@ def expect_exempt(item: pytest.Item, server: Server, strict: bool) -> None:
             ))
 
 
+def expect_broken(
+    item: pytest.Item, sketch: Server, recording: str | None
+) -> None:
+    """A test must fail on a sketch if the list says so, else pass."""
+    mark = item.get_closest_marker("rule")
+    assert mark
+    name = getattr(item, "originalname", item.name)
+    if recording or name in sketches_seen.failed(
+        recorded_sketches(), mark.args[0], sketch.name
+    ):
+        item.add_marker(pytest.mark.xfail(
+            strict=not recording, reason="what a sketch cannot do",
+        ))
+
+
+@functools.cache
+def recorded_sketches() -> Conformance:
+    return sketches_seen.load()
+
+
 class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Which tests one worker runs one after the other.
 
@@ -301,6 +339,8 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
             return nodeid
         if folder in ("site", "tools"):
             return module
+        if "-sketch" in test and name not in beside.MODULES:
+            return nodeid  # each has a process of its own
         if test.startswith("test_computing_uses_every_core"):
             return "cores"
         if name in beside.MODULES:
@@ -355,7 +395,14 @@ def one_server() -> Iterator[Shared]:
 
 @pytest.fixture
 def shared(server: Server, one_server: Shared) -> Iterator[Running]:
-    """A server that runs, for tests that are quick and harm nobody."""
+    """A server that runs, for tests that are quick and harm nobody.
+
+    A sketch is harmed, so each test has one of its own.
+    """
+    if server in SKETCHES:
+        with started(server) as process:
+            yield process
+        return
     process = one_server.get(server)
     yield process
     found = process.status(), process.complaints

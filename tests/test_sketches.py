@@ -3,9 +3,6 @@
 import ast
 import difflib
 import itertools
-import shutil
-import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tools.common.launch import Launched, eventually
+from tests.conformance import SketchRecorder
+from tests.process import Running, eventually, started
 from tools.common.raw_client import GET, Client, NoAnswer
-from tools.servers import ROOT
+from tools.data import sketches_seen
+from tools.data.rules_seen import EXPECTED, PASSED
+from tools.rules import RULES
+from tools.servers import ROOT, SERVERS, SKETCHES, by_name
+from tools.sketch import changed
 
-SKETCHES = sorted(ROOT.glob("0*/sketch.py"))
+PATHS = sorted(ROOT.glob("0*/sketch.py"))
 ANSWER = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
 DELAY = 0.1  # of a request, in every sketch
 MANY = 30  # clients: one after the other they take three seconds
@@ -38,45 +40,22 @@ def ids(path: Path) -> str:
     return f"sketch-{step(path)}"
 
 
-@pytest.fixture(params=SKETCHES, ids=ids)
+@pytest.fixture(params=PATHS, ids=ids)
 def sketch(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path
 
 
-class Running(Launched):
-    """A copy of a sketch that listens on a free port."""
-
-    def __init__(self, path: Path, folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        for neighbour in path.parent.glob("*.py"):  # 07 has an engine
-            shutil.copy(neighbour, folder)
-        text = path.read_text()
-        assert text.count("8000") == 1
-        copy = folder / "sketch.py"
-        copy.write_text(text.replace("8000", str(self.port)))
-        super().__init__([sys.executable, str(copy)])
-        assert eventually(self.listens), self.complaints
-
-    def listens(self) -> bool:
-        """Does it answer?"""
-        try:
-            with Client(self.port, GET) as client:
-                return bool(client.rest())
-        except OSError:
-            return False
-
-
 @pytest.fixture
-def running(sketch: Path, tmp_path: Path) -> Iterator[Running]:
-    process = Running(sketch, tmp_path)
-    yield process
-    process.kill()
+def running(sketch: Path) -> Iterator[Running]:
+    with started(by_name(f"{step(sketch)}-sketch"), "--delay", "0.1") as it:
+        with Client(it.port, GET) as client:
+            assert client.rest() == ANSWER
+        yield it
 
 
 def test_a_sketch_for_each_step() -> None:
-    assert [step(path) for path in SKETCHES] == [
+    assert [step(path) for path in PATHS] == [
         f"{number:02}" for number in range(1, 8)
     ]
 
@@ -100,7 +79,7 @@ def code(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), list(itertools.pairwise(SKETCHES)),
+    ("before", "after"), list(itertools.pairwise(PATHS)),
     ids=lambda path: step(path),
 )
 def test_the_diff_is_the_idea(before: Path, after: Path) -> None:
@@ -147,3 +126,72 @@ def test_threads(running: Running, sketch: Path) -> None:
             if step(sketch) in SILENT:  # they have all been accepted
                 stack.enter_context(Client(running.port, GET)).rest()
             assert running.threads() == alone
+
+
+# What a sketch cannot do. That the list is the real one is proved by the
+# shared tests: under --all they run against the sketches, and a test has to
+# fail if the list names it, else to pass.
+
+
+def test_the_entries_are_these_files() -> None:
+    assert [ROOT / sketch.options[0] for sketch in SKETCHES] == PATHS
+    assert not {sketch.name for sketch in SKETCHES} & {
+        server.name for server in SERVERS
+    }
+
+
+def test_only_port_and_delay_are_changed(sketch: Path) -> None:
+    text = sketch.read_text()
+    assert changed(text, 8000, 0.1) == text
+    other = changed(text, 45678, 0.25)
+    lines = zip(text.splitlines(), other.splitlines(), strict=True)
+    different = [(a, b) for a, b in lines if a != b]
+    assert len(different) == 2
+    for old, new in different:
+        moved, slower = ("8000", "45678"), ("0.1", "0.25")
+        assert new in (old.replace(*moved), old.replace(*slower))
+    with pytest.raises(ValueError, match="8000"):
+        changed(text.replace("8000", "8001"), 0, 0.1)
+
+
+def test_every_rule_is_tried_or_left_out_for_a_reason() -> None:
+    run = sketches_seen.load()
+    assert not sketches_seen.lack(run, [each.name for each in SKETCHES])
+    assert list(run.rules) == list(sketches_seen.TRIED)
+    for name, reason in sketches_seen.NOT_TRIED.items():
+        assert RULES[name].part in sketches_seen.PARTS
+        assert len(reason) > 10
+
+
+def test_what_is_missing_in_a_run_is_said() -> None:
+    run = sketches_seen.load()
+    names = [each.name for each in SKETCHES]
+    del run.rules["pieces"]["03-sketch"]
+    assert "'pieces' for 03-sketch" in sketches_seen.lack(run, names)
+    assert not sketches_seen.failed(run, "pieces", "03-sketch")
+
+
+def test_the_record_names_the_tests_that_failed(
+    pytestconfig: pytest.Config,
+) -> None:
+    recorder = SketchRecorder(pytestconfig, Path())
+    for name, outcome in (("one", EXPECTED), ("two", PASSED)):
+        report = pytest.TestReport(
+            f"tests/x.py::test_{name}[02-sketch]", ("", 0, ""), {},
+            "passed", None, "call",
+            user_properties=[("rule:silent", "02-sketch")],
+        )
+        recorder.count(report, outcome, "")
+    cell = recorder.cells["rule"]["silent"]["02-sketch"]
+    assert (cell.passed, cell.expected, cell.why) == (1, 1, ["test_one"])
+    (lack,) = recorder.lacks(recorder.result())
+    assert "nothing about the rule" in lack
+
+
+def test_the_bridge_to_the_servers() -> None:
+    run = sketches_seen.load()
+    for sketch in SKETCHES:
+        found = sketches_seen.broken(run, sketch.name)
+        assert {"silent", "two-lengths"} <= {*found}
+        assert ("pieces" in found) == (sketch.step > 1)
+        assert ("pipelining" in found) == (sketch.step > 2)

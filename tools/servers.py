@@ -1,9 +1,11 @@
 """The one list of servers. Tests, bench and site read it; nothing else does.
 
-Adding a server is one entry in SERVERS.
+Adding a server is one entry in SERVERS. SKETCHES stand beside it: they
+are measured and tried like servers, and promise nothing.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -156,17 +158,29 @@ SERVERS = (
     ),
 )
 
+# The sketch in front of each server.py, tried as that server is.
+SKETCHES = tuple(
+    replace(
+        server, name=f"{server.name}-sketch", file="tools/sketch.py",
+        title=f"the sketch of {server.name}", workers=False, exempt=(),
+        options=(server.file.replace("server.py", "sketch.py"),),
+    )
+    for server in SERVERS if server.name.isdecimal()
+)
+
 
 def by_name(name: str) -> Server:
-    """The server called name. Raises KeyError if there is none."""
-    for server in SERVERS:
+    """The server or sketch called name. Raises KeyError if there is none."""
+    for server in (*SERVERS, *SKETCHES):
         if server.name == name:
             return server
     raise KeyError(name)
 
 
-def select(words: str) -> list[Server]:
-    """Servers for a list like ``03,06-protocol`` in the order of SERVERS.
+def select(
+    words: str, among: Sequence[Server] = SERVERS
+) -> list[Server]:
+    """Servers for a list like ``03,06-protocol`` in the order of ``among``.
 
     A bare number takes every server of its step (``03``: 03 and
     03-pool; ``3`` too), a full name one. Raises ValueError with a
@@ -175,13 +189,13 @@ def select(words: str) -> list[Server]:
     chosen: set[str] = set()
     for word in filter(None, (part.strip() for part in words.split(","))):
         if word.isdecimal():
-            found = {s.name for s in SERVERS if s.step == int(word)}
+            found = {s.name for s in among if s.step == int(word)}
         else:
-            found = {s.name for s in SERVERS if s.name == word}
+            found = {s.name for s in among if s.name == word}
         if not found:
-            names = ", ".join(s.name for s in SERVERS)
+            names = ", ".join(s.name for s in among)
             raise ValueError(
                 f"no server is called {word!r}; there are {names}"
             )
         chosen |= found
-    return [s for s in SERVERS if s.name in chosen]
+    return [s for s in among if s.name in chosen]

@@ -16,7 +16,7 @@ from tools.bench import __main__ as command
 from tools.bench import preflight
 from tools.common.launch import Launched, eventually
 from tools.data import raw, results
-from tools.servers import ROOT, SERVERS
+from tools.servers import ROOT, SERVERS, SKETCHES
 
 Said = pytest.CaptureFixture[str]
 Smoke = tuple[subprocess.CompletedProcess[str], Path]
@@ -75,6 +75,7 @@ def refused(words: list[str], capsys: Said) -> str:
     [
         ("--only nonsense", "no server is called 'nonsense'"),
         ("--only ,", "--only names no server"),
+        ("--smoke --only 02-sketch", "--only names no server"),
         ("--repeats 0", "'0' is not a number from 1 to 50"),
         ("--repeats many", "'many' is not a number from 1 to 50"),
         ("--full --smoke", "not allowed with"),
@@ -128,7 +129,7 @@ def test_others_results_beside_the_reference(
 def test_the_lists_name_everything(capsys: Said, demo: object) -> None:
     assert command.main(["--list"]) == 0
     said = capsys.readouterr().out
-    for server in SERVERS:
+    for server in (*SERVERS, *SKETCHES):
         assert server.name in said
         assert server.title in said
     assert "nginx" in said

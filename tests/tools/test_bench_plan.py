@@ -5,7 +5,7 @@ import pytest
 from tools.bench import plan, wrk
 from tools.bench.ab import Load
 from tools.peers import PEERS, select
-from tools.servers import SERVERS, by_name
+from tools.servers import SERVERS, SKETCHES, by_name
 
 ALL = list(SERVERS)
 SMOKE = [by_name(name) for name in plan.SMOKE]
@@ -19,11 +19,11 @@ def of_peers(with_wrk: bool = True, ports: bool = True) -> list[plan.Task]:
 @pytest.mark.parametrize(
     ("tasks", "more", "most"),
     [
-        (plan.default(ALL, 1, True), 0.0, 4 * 60),
+        (plan.default(ALL, 1, True, SKETCHES), 0.0, 5 * 60),
         (plan.smoke(SMOKE, 1), 0.0, 25),
         (
-            plan.default(ALL, 3, True) + plan.syscalls(ALL),
-            plan.sweep_seconds(len(ALL), 3), 40 * 60,
+            plan.default(ALL, 3, True, SKETCHES) + plan.syscalls(ALL),
+            plan.sweep_seconds(len(ALL), 3), 45 * 60,
         ),
         (plan.peers(list(PEERS), ALL, 5, True, True), 0.0, 20 * 60),
     ],
@@ -36,7 +36,7 @@ def test_a_run_takes_about_as_long_as_help_says(
 
 
 def test_the_classic_run_is_exactly_the_classic_command() -> None:
-    for task in plan.classic(ALL, 1):
+    for task in plan.classic(ALL, 1, SKETCHES):
         words = task.load.command("http://127.0.0.1:8000/", ("ab",))
         assert words[:-1] == ["ab", "-n", "1000", "-c", "10"]
         assert task.delay == 0.1
@@ -59,6 +59,14 @@ def test_every_server_is_in_every_suite_without_mixing_them() -> None:
         for number in range(1, 6)
         for name in ("nginx", "03-pool", "07")
     ]
+
+
+def test_sketches_only_under_the_classic_load() -> None:
+    for tasks in (
+        plan.default(FEW, 1, True, SKETCHES), plan.classic(FEW, 1, SKETCHES),
+    ):
+        found = [t.suite for t in tasks if t.server in SKETCHES]
+        assert found == ["classic"] * 7
 
 
 @pytest.mark.parametrize(

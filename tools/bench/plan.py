@@ -6,7 +6,7 @@ client at a time does not take minutes: whichever comes first.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.bench import wrk
@@ -63,21 +63,25 @@ class Task:
 
 
 def default(
-    servers: list[Server], repeats: int, ports_free_at_once: bool
+    servers: list[Server], repeats: int, ports_free_at_once: bool,
+    sketches: Sequence[Server] = (),
 ) -> list[Task]:
-    """The suites of a default run: three minutes for all servers."""
+    """The suites of a default run: four minutes with the sketches."""
     new = MANY if ports_free_at_once else PORTS_ELSEWHERE
     return _tasks(servers, repeats, {
         "classic": Load(10, 500, 6),
         "many": Load(100, 3000, 11),
         "raw-new": Load(10, new, 2),
         "raw-keep": Load(10, MANY, 2, keep_alive=True),
-    })
+    }, sketches)
 
 
-def classic(servers: list[Server], repeats: int) -> list[Task]:
-    """Exactly ``ab -n 1000 -c 10`` for each server."""
-    return _tasks(servers, repeats, {"classic": Load(10, 1000, go_on=False)})
+def classic(
+    servers: list[Server], repeats: int, sketches: Sequence[Server] = ()
+) -> list[Task]:
+    """Exactly ``ab -n 1000 -c 10`` for each server and sketch."""
+    load = Load(10, 1000, go_on=False)
+    return _tasks(servers, repeats, {"classic": load}, sketches)
 
 
 def smoke(servers: list[Server], repeats: int) -> list[Task]:
@@ -89,13 +93,17 @@ def smoke(servers: list[Server], repeats: int) -> list[Task]:
 
 
 def _tasks(
-    servers: list[Server], repeats: int, loads: dict[str, Load]
+    servers: list[Server], repeats: int, loads: dict[str, Load],
+    sketches: Sequence[Server] = (),
 ) -> list[Task]:
-    """Every server under every load; the raw suites have no delay."""
+    """Every server under every load; the raw suites have no delay.
+
+    The sketches, which cannot do much, under the classic load only.
+    """
     return [
         Task(one, suite, 0.0 if "raw" in suite else DELAY, load, repeats)
         for suite, load in loads.items()
-        for one in servers
+        for one in (*servers, *(sketches if suite == "classic" else ()))
     ]
 
 

@@ -81,6 +81,11 @@ def everything() -> Iterator[Made]:
         (*EVERY, CORES, "tests", *others),
     )
     yield Made(
+        "sketches", "docs/data/sketches.json",
+        "./test.sh --sketches docs/data/sketches.json",
+        (":(glob)0*/sketch.py", "tools/sketch.py", CORES, "tests/test_*.py"),
+    )
+    yield Made(
         "picture", "docs/assets/ladder-*.svg", "python -m tools.site picture",
         ("docs/data/reference/results.json",),
     )

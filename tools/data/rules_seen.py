@@ -30,7 +30,8 @@ OUTCOMES = (PASSED, FAILED, EXPECTED, SKIPPED)
 class Cell:
     """How many tests of one rule or lesson did what on one server.
 
-    why: the reasons of those that were skipped, each once, sorted.
+    why: the reasons of those that were skipped, each once, sorted; of a
+    sketch: the names of those that failed.
     """
 
     passed: int = 0
@@ -133,10 +134,10 @@ def lacks(
                     yield f"nothing about the lesson {lesson!r} for {where}"
 
 
-def load(file: Path) -> Conformance:
+def load(file: Path, again: str = AGAIN) -> Conformance:
     """Read a recorded run. Raises DataError if it is unusable."""
     with reading(file, "a recorded test run"):
-        data: dict[str, Any] = read_json(file, SCHEMA, AGAIN)
+        data: dict[str, Any] = read_json(file, SCHEMA, again)
         data["machine"] = Machine(**data["machine"])
         for key in ("rules", "lessons"):
             data[key] = {

@@ -14,6 +14,7 @@ from pathlib import Path
 from tools.common.files import DataError
 from tools.data import raw, results
 from tools.data.results import DATA, Point, Results
+from tools.servers import SKETCHES
 from tools.site.errors import SiteError
 
 
@@ -81,6 +82,14 @@ def reference_point(
             f"the reference has no point for {server} in {suite}{load}"
         )
     return point
+
+
+def not_measured(
+    server: str, suite: str, clients: int | None = None
+) -> bool:
+    """A sketch that this reference, an older one, knows nothing of."""
+    sketch = any(server == each.name for each in SKETCHES)
+    return sketch and reference().find(server, suite, clients) is None
 
 
 def printed(server: str, suite: str, clients: int | None = None) -> str:

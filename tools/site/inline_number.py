@@ -7,7 +7,7 @@ from html import escape
 from tools.data.results import Point, Results
 from tools.site import data, experiments, race_data
 from tools.site.errors import SiteError
-from tools.site.figures import figure, required, times, value
+from tools.site.figures import DASH, figure, required, times, value
 from tools.site.result_tables import machine_fact
 
 REFERENCE_RE = re.compile(
@@ -59,14 +59,19 @@ def inline(text: str) -> str:
     results beside the reference follows in brackets, if there are any.
     With the name of an experiment in front it comes from there:
     ``peers:nginx.peer-keep.cpu_us``, ``scale:07[2 workers].scale.cores``;
-    with ``race:`` from a recording: ``race:02.last``.
+    with ``race:`` from a recording: ``race:02.last``. A dash for a sketch
+    that was not measured yet.
     """
     text = text.strip()
     if text.startswith("machine."):
         name = text.removeprefix("machine.")
         fact = escape(machine_fact(data.reference(), name))
         return f"<code>{fact}</code>" if name == "command" else fact
-    numbers = [_Number(word.strip()) for word in text.split("/", 1)]
+    words = [word.strip() for word in text.split("/", 1)]
+    for named in filter(None, map(REFERENCE_RE.fullmatch, words)):
+        if data.not_measured(named["server"], named["suite"]):
+            return DASH
+    numbers = [_Number(word) for word in words]
     ours = _ratio([number.value for number in numbers])
     if ours is None:
         raise SiteError(f"{text!r} divides by zero")

@@ -45,6 +45,8 @@ def _rows(chosen: dict[str, str]) -> list[result_tables.Shown]:
     rows = []
     for server in options.servers(chosen.get("servers", "all")):
         where = (server.name, chosen["suite"], clients)
+        if data.not_measured(*where):
+            continue
         point = data.reference_point(*where)
         rows.append((server, point, data.beside_point(*where)))
     mark = chosen.get("mark")
