@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.bench.experiments.session import Session
+from tools.bench.session import Session
 from tools.data.results import Results, load
 
 LOAD = "ab" if shutil.which("ab") else "python"

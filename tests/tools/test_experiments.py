@@ -14,14 +14,12 @@ from types import ModuleType
 import pytest
 
 from tests.tools.experiment import LOAD, options, run, session
-from tools.bench import interpreters, outcome, preflight
+from tools.bench import interpreters, outcome, table
+from tools.bench import session as sessions
 from tools.bench.ab import Load
 from tools.bench.experiments import (
-    chain,
     crowd,
-    frames,
     gains,
-    gil,
     hold,
     labs,
     scale,
@@ -29,10 +27,9 @@ from tools.bench.experiments import (
     static,
     threads,
 )
-from tools.bench.experiments import session as sessions
-from tools.bench.experiments.session import Refused, Session, conduct
 from tools.bench.interpreters import Interpreter
 from tools.bench.server import ServerError, start
+from tools.bench.session import Refused, Session, conduct
 from tools.data.results import Point, Run, load
 from tools.servers import ROOT, by_name
 
@@ -201,9 +198,9 @@ def test_a_table_has_medians_their_spread_and_reasons(
     bad = Point("03", "demo", 1, 0.0, status="skipped", reason="no hat")
     one = session(tmp_path)
     one.show(
-        {"server": sessions.title_of,
-         "cores": sessions.spread("load_cores", "{:.1f}"),
-         "other": sessions.figure("no_such_figure")},
+        {"server": table.title_of,
+         "cores": table.spread("load_cores", "{:.1f}"),
+         "other": table.figure("no_such_figure")},
         points=[good, bad],
     )
     said = " ".join(capsys.readouterr().out.split())
@@ -230,13 +227,6 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
 # crowd, gains, scale, static ----------------------------------------------
 
 
-def test_without_wrk_there_is_no_such_load(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert [*crowd.loads(10, 1)] == ["crowd-new", "crowd-keep"]
-
-
 def test_too_many_clients_for_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -254,7 +244,7 @@ def test_a_crowd_is_kept_and_shown(
         crowd, tmp_path, "--clients", "5", "--seconds", "1", "--repeats", "1"
     )
     assert status == 0
-    assert len(kept.points) == len(crowd.loads(1, 1))
+    assert len(kept.points) == 2
     for point in kept.points:
         assert point.variant == "1 worker" and point.runs[0].requests > 0
         assert point.keep_alive == (point.suite != "crowd-new")
@@ -287,14 +277,6 @@ def test_a_change_that_does_not_fit(tmp_path: Path) -> None:
 def test_the_calibration_takes_the_best_of_its_goes() -> None:
     moments = iter([0.0, 9.0, 10.0, 10.002, 20.0, 29.0])
     assert scale.calibrate(3, lambda: next(moments)) == scale.STEPS // 2
-
-
-def test_what_is_compared_on_one_core_and_on_two() -> None:
-    found = [(c.server.name, c.variant) for c in scale.cases(2)]
-    assert found[:2] == [("07", "1 worker"), ("07", "2 workers")]
-    assert found[-1] == ("03", "2 cores")
-    alone = [c.variant for c in scale.cases(1) if c.server.name == "07"]
-    assert alone == ["1 worker"]
 
 
 def test_a_speed_up_is_counted_from_the_same_turn() -> None:
@@ -524,11 +506,3 @@ def test_a_mistake_is_one_sentence(words: str, says: str) -> None:
     assert done.returncode == 2
     assert says in done.stderr and done.stderr.startswith("bench.sh: ")
     assert done.stderr.count("\n") == 1
-
-
-def test_the_labs_agree_with_the_pages() -> None:
-    assert list(labs.LABS) == ["chain", "frames", "gil"]
-    for name, lab in labs.LABS.items():
-        assert name in lab.SUITE
-    assert preflight.core_count() >= 1
-    assert {chain, frames, gil} == {*labs.LABS.values()}

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tests.tools.experiment import options, run
-from tools.bench import preflight
-from tools.bench.experiments import hold, hold_ends, holder, machine
+from tools.bench import machine, preflight
+from tools.bench.experiments import hold, hold_ends, holder
 from tools.bench.experiments.hold_ends import Fit
 from tools.bench.experiments.holder import Tally
 from tools.bench.server import start

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.data.conformance import Cell
 
 from tests.conformance import command
 from tools.common.files import DataError
 from tools.data import conformance
-from tools.data.conformance import Cell
 from tools.servers import ROOT
 
 CONFTEST = """

@@ -1,4 +1,4 @@
-"""Numbers: how they are read from a command line, how they are shown."""
+"""Numbers of a command line: how they are read."""
 
 import argparse
 import math
@@ -34,11 +34,3 @@ def _digits(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(text)
     return int(text)
-
-
-def formatted(value: float | None, how: str, unit: float = 1.0) -> str:
-    """A figure for a table, in this unit; "" if there is none.
-
-    how: as for `str.format`, such as "{:.2f}".
-    """
-    return "" if value is None else how.format(value / unit)

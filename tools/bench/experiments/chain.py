@@ -19,18 +19,17 @@ from pathlib import Path
 
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
-from tools.bench.experiments.session import (
-    Refused,
-    Session,
-    conduct,
-    figure,
-    number_option,
-    some_of,
-    spread,
-)
 from tools.bench.peers import start
 from tools.bench.peers.number import FIRST, HEAD, after, following
 from tools.bench.server import Running, ServerError
+from tools.bench.session import (
+    Refused,
+    Session,
+    conduct,
+    number_option,
+    some_of,
+)
+from tools.bench.table import figure, spread
 from tools.data.results import Point, Run
 from tools.peers import PYTHON, Peer
 

@@ -23,16 +23,9 @@ import psutil
 
 from tools.bench import preflight
 from tools.bench.ab import MANY, Load
-from tools.bench.experiments.session import (
-    Session,
-    common_options,
-    conduct,
-    figure,
-    number_option,
-    spread,
-    title_of,
-)
 from tools.bench.server import start
+from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.table import figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
 

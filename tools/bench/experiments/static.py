@@ -24,19 +24,15 @@ from pathlib import Path
 import psutil
 
 from tools.bench import preflight, wrk
-from tools.bench.experiments.session import (
-    MEGABYTE,
+from tools.bench.server import Running, ServerError, free_port, scrub, start
+from tools.bench.session import (
     Refused,
     Session,
     common_options,
     conduct,
-    failures,
-    figure,
     number_option,
-    spread,
-    title_of,
 )
-from tools.bench.server import Running, ServerError, free_port, scrub, start
+from tools.bench.table import MEGABYTE, failures, figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import ROOT, by_name
 

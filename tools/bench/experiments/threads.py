@@ -17,17 +17,10 @@ import psutil
 
 from tools.bench import interpreters
 from tools.bench.ab import MANY, Load
-from tools.bench.experiments.session import (
-    MEGABYTE,
-    Session,
-    common_options,
-    conduct,
-    figure,
-    number_option,
-    spread,
-)
 from tools.bench.interpreters import Interpreter, InterpreterError
 from tools.bench.server import start
+from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.table import MEGABYTE, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
 

@@ -148,7 +148,8 @@ class PeerProcess(Running):
             write_nginx_conf(folder, port)
         words = _words(peer, str(PYTHON), port, str(folder))
         super().__init__(words, ROOT, port)
-        self.command = planned_command(peer, port)
+        python = str(PYTHON.relative_to(ROOT))
+        self.command = " ".join(_words(peer, python, port, "FOLDER"))
 
 
 @contextlib.contextmanager
@@ -166,15 +167,7 @@ def start(peer: Peer) -> Iterator[PeerProcess]:
             process.stop()
 
 
-def planned_command(peer: Peer, port: int | str = "PORT") -> str:
-    """How to start it by hand, from the root of the repository."""
-    python = str(PYTHON.relative_to(ROOT))
-    return " ".join(_words(peer, python, port, "FOLDER"))
-
-
-def _words(
-    peer: Peer, python: str, port: int | str, folder: str
-) -> list[str]:
+def _words(peer: Peer, python: str, port: int, folder: str) -> list[str]:
     return [
         word.format(python=python, host=HOST, port=port, folder=folder)
         for word in peer.start
