@@ -444,7 +444,8 @@ def against_c(points: list[Point]) -> str:
     ours = {key: rate for key, rate in rates.items() if key not in in_c}
     if not ours or not in_c:
         return ""
-    best, most = max(ours, key=ours.__getitem__), max(in_c, key=in_c.__getitem__)
+    best = max(ours, key=ours.__getitem__)
+    most = max(in_c, key=in_c.__getitem__)
     return (
         f"{SHAPES['two']}: the fastest Python is {best[0]} "
         f"({best[1].partition(',')[0]}) with {ours[best]:,.0f} MB/s, "
