@@ -19,7 +19,6 @@ from tools.bench import machine, preflight
 from tools.bench.experiments import hold, hold_ends, holder
 from tools.bench.experiments.hold_ends import Fit
 from tools.bench.experiments.holder import Tally
-from tools.bench.server import start
 from tools.common.launch import eventually
 from tools.data.results import Run, load
 from tools.servers import ROOT, by_name
@@ -431,10 +430,3 @@ def test_memory_of_few_clients_is_noise() -> None:
             "user_bytes_per_connection": 100.0,
         })  # fmt: skip
         assert hold.bytes_each(one) == each
-
-
-def test_the_state_of_a_server() -> None:
-    with start(by_name("02"), 0.0) as process:
-        state = hold.look(process)
-    assert state.bytes > 1_000_000
-    assert state.descriptors == state.fullest > 3

@@ -14,14 +14,19 @@ from rich.console import Console
 
 from tools import peers
 from tools.bench import plan, preflight, table, wrk
-from tools.bench.numbers import whole
 from tools.bench.outcome import as_typed
 from tools.bench.peers import start
 from tools.bench.run import measure_all, skip, sweep
-from tools.bench.session import MOST_REPEATS, Session, a_console, conduct
+from tools.bench.session import (
+    Session,
+    common_options,
+    conduct,
+    servers_option,
+)
 from tools.common.files import DataError
+from tools.common.terminal import a_console
 from tools.data.results import REFERENCE, STEPS, load
-from tools.servers import ROOT, SERVERS, by_name, select
+from tools.servers import ROOT, SERVERS, by_name
 
 FULL_REPEATS = 3
 PEER_REPEATS = 5
@@ -115,29 +120,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--list", action="store_true",
         help="print the servers and the peers, and end",
     )
-    add(
-        "--only", metavar="LIST",
-        help="servers to measure: step numbers or names, as in "
-        "--only 03,06-protocol",
-    )
-    add(
-        "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
-        help=f"measure each point N times (--full: {FULL_REPEATS}, --peers: "
-        f"{PEER_REPEATS}, else 1) and take the median",
+    servers_option(parser, [])
+    common_options(
+        parser, "reference, or peers (all servers, with --full or --peers "
+        "all)", f"--full: {FULL_REPEATS}, --peers: {PEER_REPEATS}, else 1",
     )
     add(
         "--load", choices=("ab", "python"),
         help="the load generator: ab, or the built-in client written in "
         "Python (default: ab if it can be had)",
-    )
-    add(
-        "--output", type=Path, metavar="DIR",
-        help="folder for the figures (default: results/DATE-TIME)",
-    )
-    add(
-        "--reference", action="store_true",
-        help="with --full: make this run the reference in docs/data/; with "
-        "--peers all: the one of the peers",
     )
     add("--no-site", action="store_true", help="do not build the site")
     options = parser.parse_args(arguments)
@@ -152,13 +143,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def _check(options: argparse.Namespace) -> None:
     """Look names up. Raises ValueError or DataError with a sentence."""
     options.mode = next((m for m in MODES if getattr(options, m)), "default")
-    options.servers = list(SERVERS)
-    if options.only is not None:
-        options.servers = select(options.only)
-        if not options.servers:
-            raise ValueError("--only names no server")
-    elif options.smoke:
-        options.servers = [by_name(name) for name in plan.SMOKE]
+    smoke = [by_name(name) for name in plan.SMOKE]
+    usual = smoke if options.smoke else [*SERVERS]
+    options.servers = options.only or usual
     named = options.peers
     options.peers = [] if named is None else peers.select(named)
     if options.reference:
@@ -166,12 +153,6 @@ def _check(options: argparse.Namespace) -> None:
             raise ValueError("--reference with --peers needs all peers")
         if not options.peers and (not options.full or options.only):
             raise ValueError("--reference needs --full, and all servers")
-        if options.output:
-            raise ValueError("--reference and --output exclude each other")
-    if options.output and (options.output / "results.json").exists():
-        raise ValueError("--output names a folder that already holds results")
-    if options.output and options.output.is_file():
-        raise ValueError("--output names a file; it must be a folder")
     if options.beside:
         _check_beside(options)
 

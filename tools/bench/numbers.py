@@ -22,15 +22,3 @@ def number(
         return value
 
     return check
-
-
-def whole(low: int, high: int) -> Callable[[str], float]:
-    """A check for argparse: a number written in digits alone."""
-    return number(low, high, _digits)
-
-
-def _digits(text: str) -> int:
-    """An int. Raises ValueError for a sign, a space, or 1_000 too."""
-    if not text.isdecimal():
-        raise ValueError(text)
-    return int(text)

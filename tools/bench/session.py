@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -43,10 +42,10 @@ from tools.bench.outcome import (
 from tools.bench.report import NoFigures
 from tools.bench.server import Running, ServerError
 from tools.bench.table import Columns, show_points, typed
+from tools.common.terminal import a_console
 from tools.data.results import DATA, Point, Run
 from tools.servers import SERVERS, Server, select
 
-WIDTH = 100  # columns when the output goes to a file
 MOST_REPEATS = 50
 DYING_SECONDS = 0.3  # for a server that failed to end
 
@@ -60,11 +59,17 @@ class Refused(Exception):
 # Options ------------------------------------------------------------------
 
 
-def common_options(parser: argparse.ArgumentParser, place: str) -> None:
-    """Add what all experiments have; place: their folder in docs/data."""
+def common_options(
+    parser: argparse.ArgumentParser, place: str, usual: str = ""
+) -> None:
+    """Add what all have; place: their folder in docs/data.
+
+    usual: how often a point is measured otherwise, for the help.
+    """
     number_option(
         parser, "--repeats", 1, MOST_REPEATS, None,
-        "measure each point N times and take the median",
+        "measure each point N times and take the median"
+        + f" ({usual})" * bool(usual),
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -160,14 +165,6 @@ def some_of(
 
 
 # A session ----------------------------------------------------------------
-
-
-def a_console() -> Console:
-    """Prints to the terminal; as wide as one where there is none."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(
-        highlight=False, width=WIDTH
-    )
 
 
 class Session:

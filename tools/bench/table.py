@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from tools.bench.sweep import survived
+from tools.common.terminal import a_table
 from tools.data.results import MORE_SUITES, SUITES, Point, Results
 from tools.servers import ROOT
 
@@ -105,25 +105,6 @@ def user_share(point: Point) -> str:
 # Tables -------------------------------------------------------------------
 
 
-def grid(
-    titles: Sequence[str], rows: Sequence[Sequence[str]],
-    title: str | None = None, last_left: bool = False,
-) -> Table:
-    """A table; its first column, and perhaps its last, holds words."""
-    table = Table(
-        title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1),
-        collapse_padding=True, title_justify="left", title_style="bold",
-    )
-    for index, head in enumerate(titles):
-        words = not index or (last_left and index == len(titles) - 1)
-        table.add_column(
-            head, justify="left" if words else "right", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def show_points(
     console: Console, columns: Columns, points: Sequence[Point],
     title: str | None = None,
@@ -141,7 +122,9 @@ def show_points(
         ]
         for point in points
     ]  # fmt: skip
-    console.print(grid([*columns], rows, title))
+    first, *others = columns
+    titles = [first, *(f"{other}>" for other in others)]
+    console.print(a_table(titles, rows, title))
     for point in points:
         if point.reason:
             console.print(
@@ -193,9 +176,9 @@ def _sweep(points: Sequence[Point], title: str) -> Table:
             )
         why = escape(last.reason) or "the sweep goes no further"
         rows.append([*row, why])
-    return grid(
-        ["server", "best requests/s", "with clients", "survived",
-         "why it ends"], rows, title, last_left=True,
+    return a_table(
+        ["server", "best requests/s>", "with clients>", "survived>",
+         "why it ends"], rows, title,
     )  # fmt: skip
 
 

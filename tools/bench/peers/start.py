@@ -161,7 +161,7 @@ def start(peer: Peer) -> Iterator[PeerProcess]:
     with tempfile.TemporaryDirectory() as folder:
         process = PeerProcess(peer, Path(folder))
         try:
-            process.check_page(TYPE, PAGE)
+            process.check_page(PAGE, Content_Type=TYPE)
             yield process
         finally:
             process.stop()
