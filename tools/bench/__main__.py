@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn, Protocol, cast
+from types import FrameType, ModuleType
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -33,7 +33,11 @@ PEER_REPEATS = 5
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
 MODES = ("classic", "full", "smoke", "peers")
 
-# ./bench.sh NAME -> the module of the experiment, see `Experiment`.
+# ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
+# about how long it takes, ``add_options(parser)`` with --output among
+# them, and ``run(options)``, which returns the exit status. One whose
+# result the site shows at once says ``ON_EVERY_PAGE = True``, and has an
+# option --no-site.
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
@@ -49,23 +53,6 @@ results/ and builds the site with them.
 Without an option: every server with 10 and with 100 clients (--delay 0.1),
 and its raw speed (--delay 0) with new connections and with keep-alive.
 About three minutes."""
-
-
-class Experiment(Protocol):
-    """What the module of an experiment offers.
-
-    HELP: one line, with about how long it takes. One whose result the
-    site shows at once says so with ``ON_EVERY_PAGE = True``, and has an
-    option --no-site.
-    """
-
-    HELP: str
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the experiment's options, --output among them."""
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Measure, save after every run, print; the exit status."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -320,8 +307,8 @@ def _build_site(console: Console, **environment: str) -> int:
 # Experiments: ./bench.sh NAME ---------------------------------------------
 
 
-def _experiment(name: str) -> Experiment:
-    return cast(Experiment, importlib.import_module(EXPERIMENTS[name]))
+def _experiment(name: str) -> ModuleType:
+    return importlib.import_module(EXPERIMENTS[name])
 
 
 def _experiments() -> str:
@@ -349,7 +336,7 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
     module.add_options(parser)
     options = parser.parse_args(arguments)
     _catch_signals()
-    status = module.run(options)
+    status: int = module.run(options)
     shown = getattr(module, "ON_EVERY_PAGE", False)
     if shown and not (status or options.no_site or options.output):
         return _build_site(console)

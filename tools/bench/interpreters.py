@@ -125,7 +125,13 @@ def choose(
             raise InterpreterError(f"there is no interpreter {word}")
     if not chosen:
         raise InterpreterError("--pythons names no interpreter")
-    return sorted(tell_apart(chosen), key=order)
+    labels = [python.label for python in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InterpreterError(
+                f"two of the interpreters are Python {label}: name one"
+            )
+    return sorted(chosen, key=order)
 
 
 def identify(program: str) -> Interpreter:
@@ -143,29 +149,6 @@ def identify(program: str) -> Interpreter:
         raise InterpreterError(
             f"{program} is not a Python interpreter"
         ) from error
-
-
-def tell_apart(found: list[Interpreter]) -> list[Interpreter]:
-    """Longer labels where two are alike, such as 3.13.5t.
-
-    Raises InterpreterError for two of one version and kind.
-    """
-    labels = [python.label for python in found]
-    longer = [
-        python
-        if labels.count(python.label) == 1
-        else dataclasses.replace(
-            python, label=python.version + "t" * python.free
-        )
-        for python in found
-    ]
-    labels = [python.label for python in longer]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InterpreterError(
-                f"two of the interpreters are Python {label}: name one"
-            )
-    return longer
 
 
 def ask(program: str, code: str, *arguments: str) -> str:

@@ -153,15 +153,17 @@ class PeerProcess(Running):
 
 
 @contextlib.contextmanager
-def start(peer: Peer) -> Iterator[PeerProcess]:
-    """A fresh peer that answers with the page, stopped at the end.
+def start(peer: Peer, page: bool = True) -> Iterator[PeerProcess]:
+    """A fresh peer, stopped at the end.
 
-    Raises ServerError if it does not start, or answers something else.
+    page: it has to answer with our page. Raises ServerError if it does
+    not, or does not start.
     """
     with tempfile.TemporaryDirectory() as folder:
         process = PeerProcess(peer, Path(folder))
         try:
-            process.check_page(PAGE, Content_Type=TYPE)
+            if page:
+                process.check_page(PAGE, Content_Type=TYPE)
             yield process
         finally:
             process.stop()
