@@ -2,6 +2,8 @@
 
 import argparse
 import shutil
+import socket
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,3 +33,19 @@ def session(folder: Path, **more: Any) -> Session:
     """A session that nobody has begun."""
     chosen = {"output": folder, "repeats": None, "reference": False, **more}
     return Session("demo", argparse.Namespace(**chosen))
+
+
+def answering(*answers: bytes) -> int:
+    """The port of a server that gives each connection one of these."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return int(listener.getsockname()[1])

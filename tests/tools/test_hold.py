@@ -7,14 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.tools.experiment import options, run
+from tests.tools.experiment import answering, options, run
 from tools.bench import machine, preflight
 from tools.bench.experiments import hold, hold_ends, holder
 from tools.bench.experiments.hold_ends import Fit
@@ -39,25 +38,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # The load -----------------------------------------------------------------
 
 
-def answering(answers: list[bytes]) -> int:
-    """The port of a server that gives each connection one of these."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with listener:
-            for answer in answers:
-                connection, _ = listener.accept()
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(answer)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return int(listener.getsockname()[1])
-
-
 def test_each_answer_is_judged() -> None:
     answers = [GOOD, GOOD, OTHER, SHORT, BUSY, GOOD[:-1], b""]
-    one = holder.Holder(answering(answers), len(answers))
+    one = holder.Holder(answering(*answers), len(answers))
     one.open()
     one.read(60)
     tally = one.tally
