@@ -54,12 +54,17 @@ def median(point: Point, name: str) -> float | None:
         return None
 
 
+def number(value: float, how: str) -> str:
+    """A number for a cell; decimals only where they say something."""
+    return (how if value < 1000 else "{:,.0f}").format(value)
+
+
 def figure(name: str, how: str = "{:,.0f}", unit: float = 1.0) -> Cell:
     """A cell with the median of a figure, in this unit."""
 
     def cell(point: Point) -> str:
         value = median(point, name)
-        return "" if value is None else how.format(value / unit)
+        return "" if value is None else number(value / unit, how)
 
     return cell
 
@@ -71,7 +76,7 @@ def spread(name: str, how: str = "{:,.0f}", unit: float = 1.0) -> Cell:
     def cell(point: Point) -> str:
         text = middle(point)
         low, high = (point.spread(name) if text else None) or (0.0, 0.0)
-        ends = f"{how.format(low / unit)}-{how.format(high / unit)}"
+        ends = f"{number(low / unit, how)}-{number(high / unit, how)}"
         return f"{text}\n[dim]{ends}" if low < high else text
 
     return cell
