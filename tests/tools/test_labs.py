@@ -170,18 +170,19 @@ def test_a_machine_with_one_core_says_so(
 
 
 def test_every_figure_has_a_unit() -> None:
-    figures = {"efficiency": [2.0], "lock_hog": [3.0], "answer": [4.0]}
+    figures = {name: [2.0] for name in gil.UNITS}
     found = gil.read(json.dumps({"gil": False, "figures": figures}))
-    assert found == {
-        "efficiency_times": 2.0, "lock_hog_per_second": 3.0,
-        "answer_ms": 4.0, "gil": 0.0,
-    }
+    assert found == {**dict.fromkeys(gil.UNITS.values(), 2.0), "gil": 0.0}
+    for name in gil.UNITS.values():
+        assert name.endswith(("_times", "_per_second", "_ms"))
+    assert set(gil.COLUMNS.values()) <= set(gil.UNITS.values())
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "nothing", "[]", "{}", '{"figures": {}, "gil": true}',
-     '{"figures": {"lock": []}, "gil": true}'],
+     '{"figures": {"lock": []}, "gil": true}',
+     '{"figures": {"unheard_of": [1]}, "gil": true}'],
 )
 def test_other_output_is_no_figures(text: str) -> None:
     with pytest.raises(LabError):

@@ -33,6 +33,22 @@ PATIENCE = 300.0  # seconds for one round, and some for each of --seconds
 ROUND_TIMES = 60  # more than a round takes, in units of --seconds
 PARTS = ("compute", "hand-over", "answer", "pool")
 
+# What the lab calls a figure -> what it is called in the results.
+UNITS = {
+    "efficiency": "efficiency_times",
+    "lock": "lock_per_second",
+    "lock_hog": "lock_hog_per_second",
+    "condition": "condition_per_second",
+    "condition_hog": "condition_hog_per_second",
+    "answer": "answer_ms",
+    "answer_hog_short": "answer_hog_short_ms",
+    "answer_hog_usual": "answer_hog_usual_ms",
+    "answer_hog_long": "answer_hog_long_ms",
+    "pool_1": "pool_1_per_second",
+    "pool_10": "pool_10_per_second",
+    "pool_1_hog": "pool_1_hog_per_second",
+    "pool_10_hog": "pool_10_hog_per_second",
+}
 # Columns of the table on the screen.
 COLUMNS = {
     "two threads": "efficiency_times",
@@ -129,7 +145,7 @@ def read(text: str) -> dict[str, float]:
     try:
         said = json.loads(text)
         found = {
-            with_unit(name): round(float(values[0]), 6)
+            UNITS[name]: round(float(values[0]), 6)
             for name, values in said["figures"].items()
         }
         gil = float(bool(said["gil"]))
@@ -138,13 +154,6 @@ def read(text: str) -> dict[str, float]:
     if not found:
         raise LabError("the lab measured nothing")
     return {**found, "gil": gil}
-
-
-def with_unit(name: str) -> str:
-    """What a figure of the lab is called in the results."""
-    if name == "efficiency":
-        return f"{name}_times"
-    return f"{name}_ms" if name.startswith("answer") else f"{name}_per_second"
 
 
 def name(point: Point) -> str:
