@@ -2,11 +2,13 @@
 
 import argparse
 import shutil
+import socket
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.bench.experiments.session import Session
+from tools.bench.session import Session
 from tools.data.results import Results, load
 
 LOAD = "ab" if shutil.which("ab") else "python"
@@ -31,3 +33,19 @@ def session(folder: Path, **more: Any) -> Session:
     """A session that nobody has begun."""
     chosen = {"output": folder, "repeats": None, "reference": False, **more}
     return Session("demo", argparse.Namespace(**chosen))
+
+
+def answering(*answers: bytes) -> int:
+    """The port of a server that gives each connection one of these."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return int(listener.getsockname()[1])

@@ -4,73 +4,48 @@ import pytest
 
 from tools.bench import plan, wrk
 from tools.bench.ab import Load
-from tools.peers import PEERS, select
+from tools.peers import select
 from tools.servers import SERVERS, SKETCHES, by_name
 
 ALL = list(SERVERS)
-SMOKE = [by_name(name) for name in plan.SMOKE]
 FEW = [by_name("03-pool"), by_name("07")]
 
 
 def of_peers(with_wrk: bool = True, ports: bool = True) -> list[plan.Task]:
-    return plan.peers(select("nginx"), FEW, 5, with_wrk, ports)
-
-
-@pytest.mark.parametrize(
-    ("tasks", "more", "most"),
-    [
-        (plan.default(ALL, 1, True, SKETCHES), 0.0, 5 * 60),
-        (plan.smoke(SMOKE, 1), 0.0, 25),
-        (
-            plan.default(ALL, 3, True, SKETCHES) + plan.syscalls(ALL),
-            plan.sweep_seconds(len(ALL), 3), 45 * 60,
-        ),
-        (plan.peers(list(PEERS), ALL, 5, True, True), 0.0, 20 * 60),
-    ],
-    ids=["default", "smoke", "full", "peers"],
-)
-def test_a_run_takes_about_as_long_as_help_says(
-    tasks: list[plan.Task], more: float, most: float
-) -> None:
-    assert sum(t.seconds * t.repeats for t in tasks) + more < most
+    return plan.peers(select("nginx"), FEW, with_wrk, ports)
 
 
 def test_the_classic_run_is_exactly_the_classic_command() -> None:
-    for task in plan.classic(ALL, 1, SKETCHES):
+    for task in plan.classic(ALL, SKETCHES):
         words = task.load.command("http://127.0.0.1:8000/", ("ab",))
         assert words[:-1] == ["ab", "-n", "1000", "-c", "10"]
         assert task.delay == 0.1
 
 
-def test_every_server_is_in_every_suite_without_mixing_them() -> None:
-    tasks = plan.default(FEW, 2, True)
-    order = [(t.suite, n, t.server.name) for t, n in plan.interleave(tasks)]
-    assert order == [
-        (suite, number, server.name)
+def test_every_server_is_in_every_suite() -> None:
+    tasks = plan.default(FEW, True)
+    assert [(t.suite, t.server.name) for t in tasks] == [
+        (suite, server.name)
         for suite in ("classic", "many", "raw-new", "raw-keep")
-        for number in (1, 2)
         for server in FEW
     ]
-    order = [(t.suite, n, t.server.name)
-             for t, n in plan.interleave(of_peers())]
-    assert order == [
-        (suite, number, name)
+    assert [(t.suite, t.server.name) for t in of_peers()] == [
+        (suite, name)
         for suite in ("peer-keep", "peer-new")
-        for number in range(1, 6)
         for name in ("nginx", "03-pool", "07")
     ]
 
 
 def test_sketches_only_under_the_classic_load() -> None:
     for tasks in (
-        plan.default(FEW, 1, True, SKETCHES), plan.classic(FEW, 1, SKETCHES),
+        plan.default(FEW, True, SKETCHES), plan.classic(FEW, SKETCHES),
     ):
         found = [t.suite for t in tasks if t.server in SKETCHES]
         assert found == ["classic"] * 7
 
 
 @pytest.mark.parametrize(
-    "tasks", [plan.default(ALL, 1, False), of_peers(ports=False)],
+    "tasks", [plan.default(ALL, False), of_peers(ports=False)],
     ids=["default", "peers"],
 )
 def test_few_new_connections_where_ports_stay_busy(
@@ -103,7 +78,7 @@ def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:
     rates: list[float] = []
     found = {}
     for clients, rate in rate_of.items():
-        task = plan.sweep_task(by_name("03"), clients, 1, rates)
+        task = plan.sweep_task(by_name("03"), clients, rates)
         assert isinstance(task.load, Load)
         # It has a limit beyond our patience.
         assert 1000 * (task.load.seconds or 0) > plan.PATIENCE_MS

@@ -14,19 +14,19 @@ from typing import Any
 import psutil
 import pytest
 from rich.console import Console
-from rich.progress import Progress
 
-from tools.bench import plan, server, table, wrk
+from tests.tools.experiment import session as a_session
+from tools.bench import load as loads
+from tools.bench import plan, server, session, sweep, table, wrk
 from tools.bench import run as bench_run
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
+from tools.bench.session import Session
 from tools.data import raw
 from tools.data.results import (
     LATENCIES,
     MORE_SUITES,
-    Machine,
     Point,
-    Results,
     Run,
     load,
 )
@@ -34,10 +34,8 @@ from tools.peers import Peer
 from tools.peers import by_name as peer_by_name
 from tools.servers import ROOT, Server, by_name
 
-MACHINE = Machine("CPU", 2, 10**9, "Linux 6.1", "CPython 3.11.7", 1024)
 MakeServer = Callable[..., Any]
 SHORT = Load(4, 40, 60)
-WITH_AB = "ab" if shutil.which("ab") else "python"
 
 # A server with a fault: the page for each request, a thread for each.
 FAKE = f"""
@@ -113,15 +111,10 @@ def fake(tmp_path: Path) -> MakeServer:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[bench_run.Bench]:
-    results = Results(
-        "./bench.sh", "default", "2026-01-01T00:00:00+00:00", "", MACHINE,
-        {}, WITH_AB,
-    )
-    with Progress(console=Console(file=io.StringIO(), width=100)) as progress:
-        yield bench_run.Bench(
-            results, tmp_path / "results", progress, (900, "it is small")
-        )
+def bench(tmp_path: Path) -> Iterator[Session]:
+    bench = a_session(tmp_path / "results")
+    bench.console = Console(file=io.StringIO(), width=100)
+    yield bench
     assert children() == [], "a process is left behind"
 
 
@@ -129,26 +122,27 @@ def children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-def screen(bench: bench_run.Bench) -> str:
+def screen(bench: Session) -> str:
     """What was printed, with the tables, in one line."""
-    table.show(bench.results, bench.progress.console)
-    file = bench.progress.console.file
+    table.show(bench.results, bench.console)
+    file = bench.console.file
     assert isinstance(file, io.StringIO)
     return " ".join(file.getvalue().split())
 
 
 def measure(
-    bench: bench_run.Bench, one: Server | Peer, load: Load | wrk.Load = SHORT,
+    bench: Session, one: Server | Peer, load: Load | wrk.Load = SHORT,
     suite: str = "classic", repeats: int = 1,
 ) -> Run:
     delay = 0.1 if suite == "classic" else 0.0
-    bench.measure_all([plan.Task(one, suite, delay, load, repeats)])
-    return bench.results.points[-1].runs[-1]
+    task = plan.Task(one, suite, delay, load)
+    bench_run.measure_all(bench, [task], repeats)
+    return bench.points[-1].runs[-1]
 
 
 @pytest.mark.parametrize("peer", [False, True])
 def test_a_good_run_has_every_figure_and_is_saved(
-    bench: bench_run.Bench, fake: MakeServer, peer: bool
+    bench: Session, fake: MakeServer, peer: bool
 ) -> None:
     run = measure(bench, fake(peer=peer), repeats=2)
     assert run.error is None
@@ -170,8 +164,6 @@ def test_a_good_run_has_every_figure_and_is_saved(
     saved = load(bench.folder)
     assert not saved.complete
     assert saved.points == bench.results.points
-    bench.finish()
-    assert load(bench.folder).complete
 
 
 @pytest.mark.parametrize(
@@ -192,12 +184,12 @@ def test_a_good_run_has_every_figure_and_is_saved(
     ],
 )
 def test_a_server_that_does_not_work_is_a_row(
-    bench: bench_run.Bench, fake: MakeServer, fault: str, peer: bool,
+    bench: Session, fake: MakeServer, fault: str, peer: bool,
     words: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if fault == "never ready":
         monkeypatch.setattr(server, "READY_SECONDS", 0.5)
-    monkeypatch.setattr(bench_run, "DYING_SECONDS", 10.0)
+    monkeypatch.setattr(session, "DYING_SECONDS", 10.0)
     run = measure(bench, fake(fault, peer=peer))
     point = bench.results.points[-1]
     assert run.error == point.reason == words
@@ -206,16 +198,16 @@ def test_a_server_that_does_not_work_is_a_row(
     assert words in screen(bench)
 
 
-def test_a_server_that_is_missing_is_a_row(bench: bench_run.Bench) -> None:
+def test_a_server_that_is_missing_is_a_row(bench: Session) -> None:
     missing = Server("99", 9, "99_none/server.py", "", "", {"overlap": "no"})
     assert measure(bench, missing).error == "there is no 99_none/server.py"
 
 
 @pytest.mark.thorough
 def test_a_server_that_falls_silent(
-    bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_run, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(loads, "GRACE_SECONDS", 0.5)
     run = measure(bench, fake("falls silent"), Load(4, 40, 1))
     assert run.error is not None
     assert "the server had stopped answering" in run.error
@@ -223,7 +215,7 @@ def test_a_server_that_falls_silent(
 
 
 def test_failed_requests_are_counted_and_no_end(
-    bench: bench_run.Bench, fake: MakeServer
+    bench: Session, fake: MakeServer
 ) -> None:
     run = measure(bench, fake("resets"))
     assert run.error is None
@@ -241,7 +233,7 @@ def test_what_does_not_end_is_killed(fake: MakeServer, fault: str) -> None:
 
 
 def test_an_interrupt_ends_all_processes(
-    bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sample(meter: Meter) -> None:  # the first is before the load
         if len(children()) > 1:
@@ -260,12 +252,12 @@ def test_an_interrupt_ends_all_processes(
 
 @pytest.mark.thorough
 def test_a_sweep_ends_where_server_or_machine_do(
-    bench: bench_run.Bench, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "SWEEP_SECONDS", 0.1)
-    monkeypatch.setattr(bench_run, "DYING_SECONDS", 10.0)
-    bench.limit = (16, "this machine is small")
-    bench.sweep([fake(), fake("dies")], 2)
+    monkeypatch.setattr(session, "DYING_SECONDS", 10.0)
+    limit = 16, "this machine is small"
+    bench_run.sweep(bench, [fake(), fake("dies")], 2, limit)
     line = bench.results.suite("sweep", "good")
     assert [p.clients for p in line] == [1, 2, 4, 8, 16]
     assert [p.end for p in line] == [False] * 4 + [True]
@@ -282,7 +274,7 @@ def test_a_sweep_ends_where_server_or_machine_do(
     reason="strace is needed",
 )
 def test_system_calls_are_counted(
-    bench: bench_run.Bench, fake: MakeServer
+    bench: Session, fake: MakeServer
 ) -> None:
     run = measure(bench, fake(), Load(1, 20, 60), "syscalls")
     if run.error and "could not attach" in run.error:
@@ -294,9 +286,9 @@ def test_system_calls_are_counted(
 
 
 def test_skipped_points_say_why(
-    bench: bench_run.Bench, fake: MakeServer
+    bench: Session, fake: MakeServer
 ) -> None:
-    bench.skip(plan.syscalls([fake()]), "strace is not installed")
+    bench_run.skip(bench, plan.syscalls([fake()]), "strace is not installed")
     saved = load(bench.folder).points
     assert [p.status for p in saved] == ["skipped", "skipped"]
     assert saved[0].reason == "strace is not installed"
@@ -304,7 +296,7 @@ def test_skipped_points_say_why(
 
 
 @pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is needed")
-def test_a_run_with_wrk(bench: bench_run.Bench) -> None:
+def test_a_run_with_wrk(bench: Session) -> None:
     run = measure(bench, by_name("06-protocol"), wrk.Load(4, 1), "peer-keep")
     assert run.error is None
     assert run.requests_per_second
@@ -314,7 +306,7 @@ def test_a_run_with_wrk(bench: bench_run.Bench) -> None:
 
 
 @pytest.mark.thorough
-def test_the_keep_alive_of_others_is_checked(bench: bench_run.Bench) -> None:
+def test_the_keep_alive_of_others_is_checked(bench: Session) -> None:
     bench.results.load = "python"
     keep = Load(4, 40, 60, keep_alive=True)
     shares = [
@@ -328,7 +320,7 @@ def test_the_keep_alive_of_others_is_checked(bench: bench_run.Bench) -> None:
 
 
 def test_the_cheapest_peer_stands_first_and_nginx_is_one(
-    bench: bench_run.Bench
+    bench: Session
 ) -> None:
     for name, cpu in {"node": 0.015, "nginx": 0.01, "07": 0.008}.items():
         runs = [
@@ -343,7 +335,7 @@ def test_the_cheapest_peer_stands_first_and_nginx_is_one(
         bench.results.points.append(point)
     blazio = peer_by_name("blazio")
     task = plan.Task(blazio, "peer-keep", 0.0, wrk.Load(100, 3))
-    bench.skip([task], "blazio is not to be had")
+    bench_run.skip(bench, [task], "blazio is not to be had")
     said = screen(bench)
     assert f"peer-keep: {MORE_SUITES['peer-keep']}" in said
     rows = (
@@ -379,7 +371,6 @@ def run_with(worst: float = 100.0, **figures: Any) -> Run:
     [
         (run_with(), ""),
         (run_with(failed=2), "2 of 82 requests failed"),
-        (run_with(non_2xx=3), "3 of 80 answers were errors"),
         (run_with(worst=10_400), "a client waited 10.4 s for its answer"),
         (run_with(requests=6), "2 of 8 clients had no answer after 12 s"),
         (run_with(error="it burns"), "it burns"),
@@ -387,23 +378,23 @@ def run_with(worst: float = 100.0, **figures: Any) -> Run:
 )
 def test_why_a_line_ends(run: Run, reason: str) -> None:
     point = Point("03", "sweep", 8, 0.1, runs=[run])
-    bench_run.judge(point)
+    sweep.judge(point)
     assert (point.end, point.reason) == (bool(reason), reason)
     # One bad run of three does not end a line.
     point = Point("03", "sweep", 8, 0.1, runs=[run_with(), run, run_with()])
-    bench_run.judge(point)
+    sweep.judge(point)
     assert not point.end
 
 
 def test_a_load_that_does_not_end_is_killed(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_run, "END_SECONDS", 0.2)
+    monkeypatch.setattr(loads, "END_SECONDS", 0.2)
     stubborn = (
         "import signal, time; signal.signal(2, signal.SIG_IGN); "
         "print('hello', flush=True); time.sleep(600)"
     )
-    text, late = bench_run.run_load(
+    text, late = loads.run_load(
         [sys.executable, "-c", stubborn], 1.5, lambda: None
     )
     assert late and text in ("hello\n", "")

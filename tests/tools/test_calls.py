@@ -77,14 +77,6 @@ def test_what_is_no_call_is_passed_over() -> None:
     assert [call.name for call in parse(text)] == ["getpid"]
 
 
-def test_another_call_is_not_the_end_of_this_one() -> None:
-    (call,) = parse(
-        line(7, 0, "poll([{fd=3, events=POLLIN}], 1, 5 <unfinished ...>")
-        + line(7, 9, "<... read resumed>) = 3 <0.000009>")
-    )
-    assert (call.name, call.end) == ("poll", None)
-
-
 @pytest.mark.parametrize(
     ("text", "result", "error"),
     [
@@ -112,11 +104,6 @@ def test_results(text: str, result: int | None, error: str) -> None:
     assert (call.result, call.error) == (result, error)
     assert call.end is not None
     assert not (call.accepts or call.receives)
-
-
-def test_the_end_of_a_thread_takes_no_time() -> None:
-    (call,) = parse(line(1, 10, "exit(0)         = ?"))
-    assert call.begin == call.end == START + 10
 
 
 def test_rounded_times_do_not_overlap() -> None:

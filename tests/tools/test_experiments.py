@@ -10,18 +10,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tests.tools.experiment import LOAD, options, run, session
-from tools.bench import interpreters, outcome, preflight
+from tools.bench import interpreters, outcome, table
+from tools.bench import session as sessions
 from tools.bench.ab import Load
 from tools.bench.experiments import (
-    chain,
     crowd,
-    frames,
     gains,
-    gil,
     hold,
     labs,
     scale,
@@ -29,57 +28,30 @@ from tools.bench.experiments import (
     static,
     threads,
 )
-from tools.bench.experiments import session as sessions
-from tools.bench.experiments.session import Refused, Session, conduct
 from tools.bench.interpreters import Interpreter
 from tools.bench.server import ServerError, start
+from tools.bench.session import Refused, Session, conduct
 from tools.data.results import Point, Run, load
 from tools.servers import ROOT, by_name
 
 GIL = Interpreter("/opt/a/python", "3.13", "3.13.5", False)
 FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
-ONES = {"crowd": crowd, "gains": gains, "hold": hold, "scale": scale,
-        "soak": soak, "static": static, "threads": threads}
-
-
 # Options ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [*ONES, "labs"])
-def test_each_has_a_line_of_help_and_a_place(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    module = {**ONES, "labs": labs}[name]
-    assert "\n" not in module.HELP
-    with pytest.raises(SystemExit):
-        options(module, "--help")
-    said = capsys.readouterr().out
-    place = name if name in ONES else "labs-NAME"
-    assert f"docs/data/{place}" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (crowd, "--clients 0"), (crowd, "--seconds x"),
-        (crowd, "--repeats 0"), (crowd, "--repeats 51"),
+        (crowd, "--clients 0"), (crowd, "--repeats 51"),
         (crowd, "--output pyproject.toml"),
         (crowd, "--output docs/data/crowd"),
-        (crowd, "--output new --reference"),
-        (hold, "--clients 0"), (hold, "--clients x"), (hold, "--clients ,"),
-        (hold, "--clients 9999999"), (hold, "--delay x"),
-        (hold, "--delay -1"), (hold, "--only 99"), (hold, "--only ,"),
-        (hold, "--patience 0"), (hold, "--options '"),
-        (scale, "--clients 0"), (scale, "--compute no"),
-        (soak, "--minutes 0"), (soak, "--only 99"),
-        (static, "--seconds 0"), (static, "--seconds -3"),
-        (threads, "--steps 0"), (threads, "--clients 0.5"),
-        (threads, "--steps 5 --calibrate"),
-        (labs, "nonsense"), (labs, "--parts none"), (labs, "--parts ,"),
-        (labs, "--gil-seconds 0"), (labs, "--servers apache"),
-        (labs, "--servers ,"), (labs, "--fetches 0"),
-        (labs, "--frame-size 0"), (labs, "--frame-size many"),
-        (labs, "--frame-count 0"), (labs, "--frame-shape three"),
+        (crowd, "--output new --reference"), (hold, "--clients x"),
+        (hold, "--clients ,"), (hold, "--clients 9999999"),
+        (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
+        (hold, "--options '"), (scale, "--compute no"),
+        (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
+        (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
+        (labs, "--frame-size many"), (labs, "--frame-shape three"),
     ],
 )
 def test_nonsense_is_refused(
@@ -201,9 +173,9 @@ def test_a_table_has_medians_their_spread_and_reasons(
     bad = Point("03", "demo", 1, 0.0, status="skipped", reason="no hat")
     one = session(tmp_path)
     one.show(
-        {"server": sessions.title_of,
-         "cores": sessions.spread("load_cores", "{:.1f}"),
-         "other": sessions.figure("no_such_figure")},
+        {"server": table.title_of,
+         "cores": table.spread("load_cores", "{:.1f}"),
+         "other": table.figure("no_such_figure")},
         points=[good, bad],
     )
     said = " ".join(capsys.readouterr().out.split())
@@ -230,13 +202,6 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
 # crowd, gains, scale, static ----------------------------------------------
 
 
-def test_without_wrk_there_is_no_such_load(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert [*crowd.loads(10, 1)] == ["crowd-new", "crowd-keep"]
-
-
 def test_too_many_clients_for_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -254,7 +219,7 @@ def test_a_crowd_is_kept_and_shown(
         crowd, tmp_path, "--clients", "5", "--seconds", "1", "--repeats", "1"
     )
     assert status == 0
-    assert len(kept.points) == len(crowd.loads(1, 1))
+    assert len(kept.points) == 2
     for point in kept.points:
         assert point.variant == "1 worker" and point.runs[0].requests > 0
         assert point.keep_alive == (point.suite != "crowd-new")
@@ -282,19 +247,6 @@ def test_a_change_that_does_not_fit(tmp_path: Path) -> None:
     idea = gains.Idea("none", (("server.py", "not there", ""),))
     with pytest.raises(Refused, match="'not there' is 0 times"):
         gains.patched(idea, tmp_path)
-
-
-def test_the_calibration_takes_the_best_of_its_goes() -> None:
-    moments = iter([0.0, 9.0, 10.0, 10.002, 20.0, 29.0])
-    assert scale.calibrate(3, lambda: next(moments)) == scale.STEPS // 2
-
-
-def test_what_is_compared_on_one_core_and_on_two() -> None:
-    found = [(c.server.name, c.variant) for c in scale.cases(2)]
-    assert found[:2] == [("07", "1 worker"), ("07", "2 workers")]
-    assert found[-1] == ("03", "2 cores")
-    alone = [c.variant for c in scale.cases(1) if c.server.name == "07"]
-    assert alone == ["1 worker"]
 
 
 def test_a_speed_up_is_counted_from_the_same_turn() -> None:
@@ -333,12 +285,6 @@ def site(tmp_path: Path) -> Path:
     return static.make_site(tmp_path)
 
 
-def test_the_page_is_always_the_same_and_has_its_size() -> None:
-    assert static.page() == static.page()
-    assert len(static.page()) == static.PAGE_BYTES
-    assert static.page().decode("ascii").endswith("<!-- the end -->\n")
-
-
 @pytest.mark.parametrize(
     "case", static.cases(), ids=lambda case: f"{case.name} {case.variant}"
 )
@@ -348,18 +294,14 @@ def test_each_server_serves_the_page(case: static.Case, site: Path) -> None:
     if case is static.NODE and not static.node_server().is_file():
         pytest.skip("./bench.sh static has not installed it")
     with static.started(case, site) as process:
-        static.check(process.port)
+        process.check_page(static.page())
         assert str(site) not in static.shown(process.command, site)
-        (site / static.PAGE_NAME).write_text("another")
-        if case is static.CLOSING:
-            with pytest.raises(ServerError, match="7 bytes, not with the"):
-                static.check(process.port)
 
 
-@pytest.mark.parametrize("words", [[], ["1"], ["x", "DIR"], ["1", "2", "3"]])
+@pytest.mark.parametrize("words", [[], ["x", "DIR"]])
 def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / static.STATIC_HTTP, *words],
+        [sys.executable, ROOT / "tools/bench/peers/static_http.py", *words],
         capture_output=True, text=True, check=False,
     )
     assert done.returncode == 1
@@ -398,18 +340,18 @@ def test_the_gil_is_asked_for() -> None:
     assert threads.has_gil(case) == float(has)
     case = threads.Case(GIL, by_name("03"), "a thread each")
     assert threads.has_gil(case) is None
-    assert threads.calibrate(this) >= 1
+    assert interpreters.steps_in(this.program, 0.001) >= 1
 
 
 def test_threads_are_measured_on_each_interpreter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def measure(session: Session, case: threads.Case, *rest: object) -> Run:
+    def measure(session: Session, case: threads.Case, *rest: Any) -> Run:
         if case.how == "2 processes":
             raise ServerError("it is bad")
         rate = 200.0 if "2" in case.how else 100.0
-        return Run("", requests=1, seconds=1.0, requests_per_second=rate)
+        return Run("", 1, requests_per_second=rate, extra={"gil": rest[-1]})
 
     monkeypatch.setattr(interpreters, "choose", lambda *_: [GIL, FREE])
     monkeypatch.setattr(threads, "measure_one", measure)
@@ -438,53 +380,44 @@ def test_threads_are_measured_on_each_interpreter(
 def test_one_thread_each_on_one_core(tmp_path: Path) -> None:
     python = interpreters.identify(sys.executable)
     case = threads.Case(python, by_name("03"), "a thread each", (), True)
-    one = threads.measure_one(session(tmp_path), case, 2000, Load(2, 40, 5))
+    load = Load(2, 40, 5)
+    one = threads.measure_one(session(tmp_path), case, 2000, load, 1.0)
     assert one.error is None and one.requests == 40
     name = f"python{python.label} 03_threading/server.py"
     assert one.command.startswith(f"{name} --delay 0 --compute 2000 ")
     bad = threads.Case(python, by_name("03"), "a hat", ("--hat", "2"))
     with pytest.raises(ServerError, match="does not start: "):
-        threads.measure_one(session(tmp_path), bad, 10, Load(1, 1, 1))
+        threads.measure_one(session(tmp_path), bad, 10, Load(1, 1, 1), 1.0)
 
 
 # labs ---------------------------------------------------------------------
 
 
-class Lab:
-    """A lab that measures one point, or ends in another way."""
-
-    HELP = "a lab"
-
-    def __init__(self, name: str, status: int = 0) -> None:
-        self.name, self.status = name, status
-
-    def measure(self, session: Session) -> int:
-        session.keep(Point(self.name, "demo", 1, 0.0), Run("command"))
-        if self.status == 130:
-            raise KeyboardInterrupt
-        return self.status
-
-    def run(self, options: argparse.Namespace) -> int:
-        return conduct(f"labs-{self.name}", options, self.measure)
-
-
 @pytest.mark.parametrize(
-    ("chosen", "statuses", "worst", "ran"),
+    ("chosen", "worst", "ran"),
     [
-        (["two", "one"], {}, 0, ["labs-one", "labs-two"]),
-        ([], {}, 0, ["labs-one", "labs-three", "labs-two"]),
-        (["one", "two"], {"one": 1}, 1, ["labs-one", "labs-two"]),
-        (["one", "two"], {"one": 130}, 130, ["labs-one"]),
+        (["two", "one"], 0, ["labs-one", "labs-two"]),
+        (["one", "bad"], 1, ["labs-bad", "labs-one"]),
+        ([], 130, ["labs-bad", "labs-one", "labs-stopped"]),
     ],
 )
 def test_each_lab_has_results_of_its_own(
-    chosen: list[str], statuses: dict[str, int], worst: int, ran: list[str],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    chosen: list[str], worst: int, ran: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = {
-        name: Lab(name, statuses.get(name, 0))
-        for name in ("one", "three", "two")
-    }
+    def bad(session: Session) -> int:
+        return one_run(session) or 1
+
+    def lab(name: str, measure: Callable[[Session], int]) -> ModuleType:
+        made = ModuleType(name)
+        made.run = partial(  # type: ignore[attr-defined]
+            conduct, f"labs-{name}", measure=measure
+        )
+        return made
+
+    kinds = {"one": one_run, "bad": bad, "stopped": interrupted,
+             "two": one_run}
+    made = {name: lab(name, measure) for name, measure in kinds.items()}
     monkeypatch.setattr(labs, "LABS", made)
     words = ["bench.sh", "labs", *chosen, "--repeats", "2"]
     monkeypatch.setattr(sys, "argv", words)
@@ -495,9 +428,8 @@ def test_each_lab_has_results_of_its_own(
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ran
     for name in ran:
         found = load(tmp_path / "out" / name)
-        assert found.mode == name
-        assert found.command == (
-            f"./bench.sh labs {name.removeprefix('labs-')} --repeats 2"
+        assert (found.mode, found.command) == (
+            name, f"./bench.sh labs {name.removeprefix('labs-')} --repeats 2"
         )
 
 
@@ -524,11 +456,3 @@ def test_a_mistake_is_one_sentence(words: str, says: str) -> None:
     assert done.returncode == 2
     assert says in done.stderr and done.stderr.startswith("bench.sh: ")
     assert done.stderr.count("\n") == 1
-
-
-def test_the_labs_agree_with_the_pages() -> None:
-    assert list(labs.LABS) == ["chain", "frames", "gil"]
-    for name, lab in labs.LABS.items():
-        assert name in lab.SUITE
-    assert preflight.core_count() >= 1
-    assert {chain, frames, gil} == {*labs.LABS.values()}

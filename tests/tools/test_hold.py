@@ -7,19 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.tools.experiment import options, run
-from tools.bench import preflight
-from tools.bench.experiments import hold, hold_ends, holder, machine
+from tests.tools.experiment import answering, options, run
+from tools.bench import machine, preflight
+from tools.bench.experiments import hold, hold_ends, holder
 from tools.bench.experiments.hold_ends import Fit
 from tools.bench.experiments.holder import Tally
-from tools.bench.server import start
 from tools.common.launch import eventually
 from tools.data.results import Run, load
 from tools.servers import ROOT, by_name
@@ -40,25 +38,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # The load -----------------------------------------------------------------
 
 
-def answering(answers: list[bytes]) -> int:
-    """The port of a server that gives each connection one of these."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with listener:
-            for answer in answers:
-                connection, _ = listener.accept()
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(answer)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return int(listener.getsockname()[1])
-
-
 def test_each_answer_is_judged() -> None:
     answers = [GOOD, GOOD, OTHER, SHORT, BUSY, GOOD[:-1], b""]
-    one = holder.Holder(answering(answers), len(answers))
+    one = holder.Holder(answering(*answers), len(answers))
     one.open()
     one.read(60)
     tally = one.tally
@@ -431,10 +413,3 @@ def test_memory_of_few_clients_is_noise() -> None:
             "user_bytes_per_connection": 100.0,
         })  # fmt: skip
         assert hold.bytes_each(one) == each
-
-
-def test_the_state_of_a_server() -> None:
-    with start(by_name("02"), 0.0) as process:
-        state = hold.look(process)
-    assert state.bytes > 1_000_000
-    assert state.descriptors == state.fullest > 3

@@ -187,14 +187,10 @@ def test_a_soak_is_kept_and_shown(
     assert one.extra["requests_answered"] == one.requests > 0
 
 
-def test_who_serves_one_at_a_time_gets_polite_clients() -> None:
+def test_manners_and_workers_follow_the_server() -> None:
     assert soak.manners(by_name("01"))[0]
     assert soak.manners(by_name("03-pool"))[0]
     assert soak.manners(by_name("07")) == (False, PATIENCE)
-
-
-def test_07_has_two_workers_unless_told() -> None:
     seven, three = by_name("07"), ("--workers", "3")
     assert soak.options_of(seven, ()) == ("--workers", "2")
     assert soak.options_of(seven, three) == three
-    assert soak.options_of(by_name("06"), ()) == ()

@@ -7,36 +7,37 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn, Protocol, cast
+from types import FrameType, ModuleType
+from typing import NoReturn
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from tools import peers
 from tools.bench import plan, preflight, table, wrk
-from tools.bench.numbers import whole
-from tools.bench.outcome import as_typed, make_reference, own_folder
+from tools.bench.outcome import as_typed
 from tools.bench.peers import start
-from tools.bench.run import Bench
+from tools.bench.run import measure_all, skip, sweep
+from tools.bench.session import (
+    Session,
+    common_options,
+    conduct,
+    servers_option,
+)
 from tools.common.files import DataError
-from tools.data.results import DATA, REFERENCE, STEPS, load
-from tools.servers import ROOT, SERVERS, SKETCHES, by_name, select
+from tools.common.terminal import a_console
+from tools.data.results import REFERENCE, STEPS, load
+from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 
 FULL_REPEATS = 3
 PEER_REPEATS = 5
-MOST_REPEATS = 50
-WIDTH = 100  # columns when the output goes to a file
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
 MODES = ("classic", "full", "smoke", "peers")
 
-# ./bench.sh NAME -> the module of the experiment, see `Experiment`.
+# ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
+# about how long it takes, ``add_options(parser)`` with --output among
+# them, and ``run(options)``, which returns the exit status. One whose
+# result the site shows at once says ``ON_EVERY_PAGE = True``, and has an
+# option --no-site.
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
@@ -53,23 +54,6 @@ Without an option: every server with 10 and with 100 clients (--delay 0.1),
 and its raw speed (--delay 0) with new connections and with keep-alive; the
 sketches with 10 clients.
 About four minutes."""
-
-
-class Experiment(Protocol):
-    """What the module of an experiment offers.
-
-    HELP: one line, with about how long it takes. One whose result the
-    site shows at once says so with ``ON_EVERY_PAGE = True``, and has an
-    option --no-site.
-    """
-
-    HELP: str
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add the experiment's options, --output among them."""
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Measure, save after every run, print; the exit status."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -125,29 +109,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--list", action="store_true",
         help="print the servers and the peers, and end",
     )
-    add(
-        "--only", metavar="LIST",
-        help="servers to measure: step numbers or names, as in "
-        "--only 03,06-protocol",
-    )
-    add(
-        "--repeats", type=whole(1, MOST_REPEATS), metavar="N",
-        help=f"measure each point N times (--full: {FULL_REPEATS}, --peers: "
-        f"{PEER_REPEATS}, else 1) and take the median",
+    servers_option(parser, [], (*SERVERS, *SKETCHES))
+    common_options(
+        parser, "reference, or peers (all servers, with --full or --peers "
+        "all)", f"--full: {FULL_REPEATS}, --peers: {PEER_REPEATS}, else 1",
     )
     add(
         "--load", choices=("ab", "python"),
         help="the load generator: ab, or the built-in client written in "
         "Python (default: ab if it can be had)",
-    )
-    add(
-        "--output", type=Path, metavar="DIR",
-        help="folder for the figures (default: results/DATE-TIME)",
-    )
-    add(
-        "--reference", action="store_true",
-        help="with --full: make this run the reference in docs/data/; with "
-        "--peers all: the one of the peers",
     )
     add("--no-site", action="store_true", help="do not build the site")
     options = parser.parse_args(arguments)
@@ -162,16 +132,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def _check(options: argparse.Namespace) -> None:
     """Look names up. Raises ValueError or DataError with a sentence."""
     options.mode = next((m for m in MODES if getattr(options, m)), "default")
-    options.servers, options.sketches = list(SERVERS), list(SKETCHES)
-    if options.only is not None:
-        chosen = select(options.only, (*SERVERS, *SKETCHES))
-        options.servers = [one for one in chosen if one in SERVERS]
-        options.sketches = [one for one in chosen if one in SKETCHES]
-        alone = options.smoke or options.peers is not None
-        if not (options.servers if alone else chosen):
-            raise ValueError("--only names no server")
-    elif options.smoke:
-        options.servers = [by_name(name) for name in plan.SMOKE]
+    smoke = [by_name(name) for name in plan.SMOKE]
+    usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
+    chosen = options.only or usual
+    options.servers = [one for one in chosen if one in SERVERS]
+    options.sketches = [one for one in chosen if one in SKETCHES]
+    alone = options.smoke or options.peers is not None
+    if alone and not options.servers:
+        raise ValueError("--only names no server")
     named = options.peers
     options.peers = [] if named is None else peers.select(named)
     if options.reference:
@@ -179,12 +147,6 @@ def _check(options: argparse.Namespace) -> None:
             raise ValueError("--reference with --peers needs all peers")
         if not options.peers and (not options.full or options.only):
             raise ValueError("--reference needs --full, and all servers")
-        if options.output:
-            raise ValueError("--reference and --output exclude each other")
-    if options.output and (options.output / "results.json").exists():
-        raise ValueError("--output names a folder that already holds results")
-    if options.output and options.output.is_file():
-        raise ValueError("--output names a file; it must be a folder")
     if options.beside:
         _check_beside(options)
 
@@ -220,9 +182,7 @@ def main(arguments: list[str]) -> int:
     built, or in a smoke run a server failed; 2: bad options; 130:
     interrupted, what was measured is kept.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+    console = a_console()
     if arguments and not arguments[0].startswith("-"):
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
@@ -239,10 +199,15 @@ def main(arguments: list[str]) -> int:
         return _build_site(console, SEVEN_BESIDE=os.pathsep.join(paths))
     _catch_signals()
     try:
-        return _measure(options, console)
+        options.load = _load_generator(options, console)
     except KeyboardInterrupt:
-        console.print("\nInterrupted before anything was measured.")
         return 130
+    place = "peers" if options.peers else REFERENCE.name
+    status = conduct(options.mode, options, _measure, place)
+    # The site shows the committed run of the peers.
+    if status or options.peers or options.no_site:
+        return status
+    return _build_site(console)
 
 
 def _catch_signals() -> None:
@@ -258,8 +223,8 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _measure(options: argparse.Namespace, console: Console) -> int:
-    open_files = preflight.raise_open_files()
+def _load_generator(options: argparse.Namespace, console: Console) -> str:
+    """The one that is asked for, or the best that there is."""
     load = options.load or "ab"
     if load == "ab" and not preflight.find_ab(console):
         load = "python"
@@ -268,94 +233,68 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
             "The built-in client makes the load: it is slower than ab, so "
             "the fastest servers look slower than they are."
         )
+    return load
+
+
+def _measure(session: Session) -> int:
+    """Measure what the options ask for; 1: a smoke run has found a fault."""
+    options, open_files = session.options, session.results.machine.open_files
     clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
     for note in preflight.notes(open_files, clients):
-        console.print(f"[dim]- {note}")
-    folder = options.output or own_folder()
-    results = preflight.fresh(options.command, options.mode, load)
-    missing = start.missing(options.peers, console.print)
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-        TextColumn("left:"), TimeRemainingColumn(), console=console,
-        transient=True,
-    )
-    limit = preflight.most_clients(open_files)
-    bench = Bench(results, folder, progress, limit)
-    interrupted = False
+        session.say(f"[dim]- {note}")
     try:
-        with progress:
-            if options.peers:
-                _run_peers(options, bench, missing)
-            else:
-                _run(options, bench)
-            bench.finish()
-    except KeyboardInterrupt:
-        interrupted = True
-    except OSError as error:
-        console.print(f"Stopped: {error.strerror or error}.")
-        return 1
-    if not any(point.runs for point in results.points):
-        raise KeyboardInterrupt
-    table.show(results, console)
-    if interrupted:
-        console.print(
-            f"\nInterrupted: what was measured is in {table.typed(folder)}."
-        )
-        return 130
-    if options.reference:
-        place = DATA / "peers" if options.peers else REFERENCE
-        folder = make_reference(folder, place)
-    console.print(f"\nFigures and raw outputs: {table.typed(folder)}")
-    status = 0
-    # The site shows the committed run of the peers.
-    if not (options.peers or options.no_site):
-        status = _build_site(console)
-    if options.smoke and any(p.status == "failed" for p in results.points):
-        status = 1
-    return status
+        if options.peers:
+            _run_peers(session)
+        else:
+            _run(session)
+    finally:
+        table.show(session.results, session.console)
+    return session.status() if options.smoke else 0
 
 
-def _run(options: argparse.Namespace, bench: Bench) -> None:
-    """Measure what the options ask for."""
+def _run(session: Session) -> None:
+    """Measure our servers."""
+    options = session.options
     servers = options.servers
-    repeats = options.repeats or (FULL_REPEATS if options.full else 1)
     if options.smoke:
-        tasks = plan.smoke(servers, repeats)
+        tasks = plan.smoke(servers)
     elif options.classic:
-        tasks = plan.classic(servers, repeats, options.sketches)
+        tasks = plan.classic(servers, options.sketches)
     else:
-        tasks = plan.default(
-            servers, repeats, preflight.ports_free_at_once(),
-            options.sketches,
-        )
-    bench.measure_all(tasks)
+        free = preflight.ports_free_at_once()
+        tasks = plan.default(servers, free, options.sketches)
+    repeats = FULL_REPEATS if options.full else 1
+    measure_all(session, tasks, repeats)
     if options.full:
         tasks = plan.syscalls(servers)
         missing = preflight.no_strace()
         if missing:
-            bench.skip(tasks, missing)
-        else:
-            bench.measure_all(tasks)
-        bench.sweep(servers, repeats)
+            skip(session, tasks, missing)
+        else:  # counts hardly vary
+            measure_all(session, tasks, 1)
+        limit = preflight.most_clients(session.results.machine.open_files)
+        sweep(session, servers, repeats, limit)
 
 
-def _run_peers(
-    options: argparse.Namespace, bench: Bench, missing: dict[str, str]
-) -> None:
-    """Measure the peers beside our servers; missing: name -> why."""
-    results = bench.results
+def _run_peers(session: Session) -> None:
+    """Measure the peers beside our servers."""
+    options, results = session.options, session.results
+    missing = start.missing(options.peers, session.say)  # name -> why
     version = wrk.version() if results.load == "ab" else None
     if version:
         results.tools["wrk"] = version
     there = [p for p in options.peers if p.name not in missing]
     results.tools.update(start.versions(there))
     tasks = plan.peers(
-        options.peers, options.servers, options.repeats or PEER_REPEATS,
-        version is not None, preflight.ports_free_at_once(),
+        options.peers, options.servers, version is not None,
+        preflight.ports_free_at_once(),
     )
-    bench.measure_all([t for t in tasks if t.server.name not in missing])
+    measure_all(
+        session, [t for t in tasks if t.server.name not in missing],
+        PEER_REPEATS,
+    )
     for name, reason in missing.items():
-        bench.skip([t for t in tasks if t.server.name == name], reason)
+        skip(session, [t for t in tasks if t.server.name == name], reason)
 
 
 def _build_site(console: Console, **environment: str) -> int:
@@ -376,8 +315,8 @@ def _build_site(console: Console, **environment: str) -> int:
 # Experiments: ./bench.sh NAME ---------------------------------------------
 
 
-def _experiment(name: str) -> Experiment:
-    return cast(Experiment, importlib.import_module(EXPERIMENTS[name]))
+def _experiment(name: str) -> ModuleType:
+    return importlib.import_module(EXPERIMENTS[name])
 
 
 def _experiments() -> str:
@@ -405,7 +344,7 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
     module.add_options(parser)
     options = parser.parse_args(arguments)
     _catch_signals()
-    status = module.run(options)
+    status: int = module.run(options)
     shown = getattr(module, "ON_EVERY_PAGE", False)
     if shown and not (status or options.no_site or options.output):
         return _build_site(console)

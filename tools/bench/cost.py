@@ -31,13 +31,12 @@ SWITCHES = ("voluntary_ctxt", "nonvoluntary_ctxt")
 
 @dataclass
 class Cost:
-    """CPU seconds, bytes, threads seen at once, context switches."""
+    """CPU seconds, bytes, threads seen at once."""
 
     cpu_user: float
     cpu_system: float
     peak_memory: int
     threads: int
-    switches_before: int
 
 
 class Meter:
@@ -48,7 +47,6 @@ class Meter:
         self._members: list[psutil.Process] = []
         self._look()
         self._before = {p.pid: _cpu(p) for p in self._members}
-        self._switches = int(sum(self._each(_switches)))
         self._memory = self._threads = 0
         self.sample()
 
@@ -70,7 +68,7 @@ class Meter:
             after = _cpu(member)
             user += max(after[0] - before[0], 0.0)
             system += max(after[1] - before[1], 0.0)
-        return Cost(user, system, self._memory, self._threads, self._switches)
+        return Cost(user, system, self._memory, self._threads)
 
     def _look(self) -> None:
         """Find its processes."""
@@ -115,8 +113,16 @@ def _cpu(process: psutil.Process) -> tuple[float, float]:
     return user, system
 
 
+def switches(server: Launched) -> int:
+    """Context switches of all living threads of a server so far."""
+    found = 0
+    for member in server.processes():
+        with contextlib.suppress(psutil.Error, OSError):
+            found += _switches(member)
+    return found
+
+
 def _switches(process: psutil.Process) -> int:
-    """Context switches of all living threads so far."""
     if sys.platform != "linux":
         return sum(process.num_ctx_switches())
     lines = [

@@ -38,6 +38,19 @@ print(json.dumps({
     in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
 }))
 """
+# Asked of an interpreter: its loop steps a second, as in every server.
+SPEED = """
+import time
+def compute(steps):
+    for _ in range(steps):
+        pass
+best = 9e9
+for _ in range(100):
+    begun = time.perf_counter()
+    compute(50_000)
+    best = min(best, time.perf_counter() - begun)
+print(50_000 / best)
+"""
 
 
 class InterpreterError(Exception):
@@ -112,7 +125,13 @@ def choose(
             raise InterpreterError(f"there is no interpreter {word}")
     if not chosen:
         raise InterpreterError("--pythons names no interpreter")
-    return sorted(tell_apart(chosen), key=order)
+    labels = [python.label for python in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InterpreterError(
+                f"two of the interpreters are Python {label}: name one"
+            )
+    return sorted(chosen, key=order)
 
 
 def identify(program: str) -> Interpreter:
@@ -132,29 +151,6 @@ def identify(program: str) -> Interpreter:
         ) from error
 
 
-def tell_apart(found: list[Interpreter]) -> list[Interpreter]:
-    """Longer labels where two are alike, such as 3.13.5t.
-
-    Raises InterpreterError for two of one version and kind.
-    """
-    labels = [python.label for python in found]
-    longer = [
-        python
-        if labels.count(python.label) == 1
-        else dataclasses.replace(
-            python, label=python.version + "t" * python.free
-        )
-        for python in found
-    ]
-    labels = [python.label for python in longer]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InterpreterError(
-                f"two of the interpreters are Python {label}: name one"
-            )
-    return longer
-
-
 def ask(program: str, code: str, *arguments: str) -> str:
     """What the code prints. Raises InterpreterError."""
     try:
@@ -168,6 +164,14 @@ def ask(program: str, code: str, *arguments: str) -> str:
             f"the interpreter {program} does not work"
         ) from error
     return done.stdout
+
+
+def steps_in(program: str, seconds: float) -> int:
+    """Loop steps that take an interpreter so long. Raises InterpreterError.
+
+    From the best of several goes: others can only make it slower.
+    """
+    return max(round(float(ask(program, SPEED)) * seconds), 1)
 
 
 def order(python: Interpreter) -> tuple[list[int], bool]:

@@ -1,4 +1,4 @@
-"""Numbers: how they are read from a command line, how they are shown."""
+"""Numbers of a command line: how they are read."""
 
 import argparse
 import math
@@ -22,23 +22,3 @@ def number(
         return value
 
     return check
-
-
-def whole(low: int, high: int) -> Callable[[str], float]:
-    """A check for argparse: a number written in digits alone."""
-    return number(low, high, _digits)
-
-
-def _digits(text: str) -> int:
-    """An int. Raises ValueError for a sign, a space, or 1_000 too."""
-    if not text.isdecimal():
-        raise ValueError(text)
-    return int(text)
-
-
-def formatted(value: float | None, how: str, unit: float = 1.0) -> str:
-    """A figure for a table, in this unit; "" if there is none.
-
-    how: as for `str.format`, such as "{:.2f}".
-    """
-    return "" if value is None else how.format(value / unit)

@@ -28,17 +28,26 @@ def take_report(run: Run, report: Report, timed: bool = True) -> None:
         setattr(run, name, getattr(report, name))
 
 
-def any_fault(report: Report, late: bool, interrupted: str) -> str | None:
-    """Why a report is no good figure where no answer may be an error.
+def any_fault(report: Report, late: bool) -> str | None:
+    """Why a report is no good figure, None if it is one.
 
-    late: the generator had to be interrupted; interrupted: how to say
-    that. Returns None if the figure is good.
+    late: the generator had to be interrupted.
     """
     if not report.requests:
         return f"no request was answered ({report.failed} failed)"
     if report.non_2xx:
         return f"{report.non_2xx} answers were errors (not 2xx)"
-    return interrupted if late or not report.finished else None
+    if report.failed > report.requests:
+        return (
+            f"more requests failed ({report.failed}) than were answered "
+            f"({report.requests})"
+        )
+    if late or not report.finished:
+        return (
+            f"interrupted after {report.seconds:.0f} s: the server had "
+            "stopped answering"
+        )
+    return None
 
 
 def take_cost(run: Run, cost: Cost) -> None:

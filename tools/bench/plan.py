@@ -6,18 +6,17 @@ client at a time does not take minutes: whichever comes first.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
 from tools.peers import Peer
-from tools.servers import NO, YES, Server
+from tools.servers import YES, Server
 
 DELAY = 0.1  # seconds: what a request waits in all suites but the raw ones
 WARM_UP = {DELAY: 2, 0.0: 20}  # requests before measuring, by delay
 SMOKE = ("02", "03", "06")  # the servers of --smoke
-OVERHEAD_SECONDS = 0.9  # to start, warm up and stop a server
 PORTS_ELSEWHERE = 8000  # new connections a run where TIME_WAIT holds ports
 
 SWEEP_CLIENTS = tuple(2**n for n in range(13))  # 1 to 4096
@@ -33,7 +32,7 @@ SYSCALL_LOADS = {1: 500, 50: 2000}  # clients -> requests
 
 @dataclass(frozen=True)
 class Task:
-    """One server under one load, to be measured ``repeats`` times.
+    """One server under one load.
 
     delay: seconds; options: more for the server's command line; variant:
     what they make of it, in words.
@@ -43,32 +42,17 @@ class Task:
     suite: str
     delay: float
     load: Load | wrk.Load
-    repeats: int = 1
     options: tuple[str, ...] = ()
     variant: str = ""
 
-    @property
-    def seconds(self) -> float:
-        """About how long one run takes, with start and stop."""
-        load = self.load
-        if isinstance(load, wrk.Load):
-            return OVERHEAD_SECONDS + load.seconds
-        rate = 1000.0
-        if self.delay:
-            lessons = getattr(self.server, "lessons", {"overlap": YES})
-            one_by_one = lessons["overlap"] == NO
-            rate = (1 if one_by_one else load.clients) / self.delay
-        needed = load.requests / rate
-        return OVERHEAD_SECONDS + min(needed, load.seconds or math.inf)
-
 
 def default(
-    servers: list[Server], repeats: int, ports_free_at_once: bool,
+    servers: list[Server], ports_free_at_once: bool,
     sketches: Sequence[Server] = (),
 ) -> list[Task]:
     """The suites of a default run: four minutes with the sketches."""
     new = MANY if ports_free_at_once else PORTS_ELSEWHERE
-    return _tasks(servers, repeats, {
+    return _tasks(servers, {
         "classic": Load(10, 500, 6),
         "many": Load(100, 3000, 11),
         "raw-new": Load(10, new, 2),
@@ -77,23 +61,23 @@ def default(
 
 
 def classic(
-    servers: list[Server], repeats: int, sketches: Sequence[Server] = ()
+    servers: list[Server], sketches: Sequence[Server] = ()
 ) -> list[Task]:
     """Exactly ``ab -n 1000 -c 10`` for each server and sketch."""
     load = Load(10, 1000, go_on=False)
-    return _tasks(servers, repeats, {"classic": load}, sketches)
+    return _tasks(servers, {"classic": load}, sketches)
 
 
-def smoke(servers: list[Server], repeats: int) -> list[Task]:
+def smoke(servers: list[Server]) -> list[Task]:
     """Two suites, a second or two each."""
-    return _tasks(servers, repeats, {
+    return _tasks(servers, {
         "classic": Load(10, 100, 2),
         "raw-keep": Load(10, MANY, 1, keep_alive=True),
     })
 
 
 def _tasks(
-    servers: list[Server], repeats: int, loads: dict[str, Load],
+    servers: list[Server], loads: dict[str, Load],
     sketches: Sequence[Server] = (),
 ) -> list[Task]:
     """Every server under every load; the raw suites have no delay.
@@ -101,7 +85,7 @@ def _tasks(
     The sketches, which cannot do much, under the classic load only.
     """
     return [
-        Task(one, suite, 0.0 if "raw" in suite else DELAY, load, repeats)
+        Task(one, suite, 0.0 if "raw" in suite else DELAY, load)
         for suite, load in loads.items()
         for one in (*servers, *(sketches if suite == "classic" else ()))
     ]
@@ -117,10 +101,7 @@ def syscalls(servers: list[Server]) -> list[Task]:
 
 
 def peers(
-    peers: list[Peer],
-    servers: list[Server],
-    repeats: int,
-    with_wrk: bool,
+    peers: list[Peer], servers: list[Server], with_wrk: bool,
     ports_free_at_once: bool,
 ) -> list[Task]:
     """The peers and our servers side by side, one worker each.
@@ -137,21 +118,17 @@ def peers(
     }
     tasks = []
     for suite, load in loads.items():
-        tasks += [Task(one, suite, 0.0, load, repeats) for one in peers]
+        tasks += [Task(one, suite, 0.0, load) for one in peers]
         for one in servers:
             # What --workers means to others is a number of threads.
             cores = one.lessons["cores"] == YES
             options = ("--workers", "1") if cores else ()
             variant = "1 worker" if cores else ""
-            tasks.append(
-                Task(one, suite, 0.0, load, repeats, options, variant)
-            )
+            tasks.append(Task(one, suite, 0.0, load, options, variant))
     return tasks
 
 
-def sweep_task(
-    server: Server, clients: int, repeats: int, rates: list[float]
-) -> Task:
+def sweep_task(server: Server, clients: int, rates: list[float]) -> Task:
     """The next point of a server's line.
 
     rates: requests/s of the points before it, with 1, 2, 4 ... clients.
@@ -165,25 +142,4 @@ def sweep_task(
         expected = min(rates[-1] * min(max(growth, 1.0), 2.0), possible)
     rounds = max(math.ceil(SWEEP_SECONDS * expected / clients), 1)
     load = Load(clients, rounds * clients, SWEEP_LIMIT)
-    return Task(server, "sweep", DELAY, load, repeats)
-
-
-def interleave(tasks: list[Task]) -> Iterator[tuple[Task, int]]:
-    """Tasks and numbers of runs from 1, the repeats of a suite mixed.
-
-    First every server once, then every server again: what disturbs the
-    machine for a while then disturbs all alike.
-    """
-    groups: dict[tuple[str, int], list[Task]] = {}
-    for task in tasks:
-        key = (task.suite, task.load.clients)
-        groups.setdefault(key, []).append(task)
-    for group in groups.values():  # all of a suite have as many repeats
-        for number in range(1, group[0].repeats + 1):
-            yield from ((task, number) for task in group)
-
-
-def sweep_seconds(servers: int, repeats: int) -> float:
-    """About how long a sweep takes."""
-    runs = servers * repeats * len(SWEEP_CLIENTS)
-    return runs * (SWEEP_SECONDS + OVERHEAD_SECONDS)
+    return Task(server, "sweep", DELAY, load)

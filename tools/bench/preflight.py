@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import psutil
 from rich.console import Console
 
 from tools.bench import ab
+from tools.bench.machine import ROOM, raise_open_files
 from tools.data.results import Machine, Results
 from tools.servers import ROOT
 
@@ -23,8 +23,6 @@ LINUX = sys.platform == "linux"
 INSTALL_SECONDS = 300  # for the package manager
 OUTPUT_SECONDS = 20  # for a program to say its version
 FILES_WANTED = 16_384  # open files: 4096 clients and more
-OPEN_MAX = 10_240  # macOS says "unlimited" and then refuses more
-FILES_SPARE = 64  # open files a process needs beside its connections
 BUSY = 0.5  # load per core from which on figures suffer
 
 # Package manager -> how it installs ab. Homebrew refuses to run as root.
@@ -114,20 +112,6 @@ def no_strace() -> str | None:
 # Limits -------------------------------------------------------------------
 
 
-def raise_open_files() -> int:
-    """Raise the soft limit of open files as far as useful; its value."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return FILES_WANTED
-    for wanted in (FILES_WANTED, OPEN_MAX, hard):
-        if soft >= wanted:
-            break
-        with contextlib.suppress(OSError, ValueError):  # above the hard one
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-    return soft
-
-
 def local_ports() -> int | None:
     """How many local ports there are for connections; None: unknown."""
     if LINUX:
@@ -149,9 +133,9 @@ def most_clients(open_files: int) -> tuple[int, str]:
     ports = local_ports()
     if ports is not None and ports < open_files:
         why = f"this machine has {ports:,} local ports for connections"
-        return ports - FILES_SPARE, why
+        return ports - ROOM, why
     why = f"this machine allows {open_files:,} open files a process"
-    return open_files - FILES_SPARE, why
+    return open_files - ROOM, why
 
 
 def notes(open_files: int, clients: int) -> list[str]:
@@ -205,7 +189,7 @@ def fresh(command: str, mode: str, load: str) -> Results:
     now = datetime.datetime.now().astimezone()
     return Results(
         command, mode, now.isoformat(timespec="seconds"), commit(),
-        machine(raise_open_files()), tool_versions(load), load,
+        machine(raise_open_files(FILES_WANTED)), tool_versions(load), load,
     )
 
 

@@ -47,23 +47,23 @@ class Running(Launched):
         for _ in range(requests):
             self._get()
 
-    def check_page(self, kind: str, body: bytes) -> None:
-        """See that GET / is answered with this page.
+    def check_page(self, body: bytes, **fields: str) -> None:
+        """See that GET / is answered with this page, and these fields.
 
-        kind: its Content-Type. Raises ServerError.
+        Raises ServerError.
         """
-        fields, found = self._get()
-        if found != body:
+        found, page = self._get()
+        if page != body:
             raise ServerError(
-                f"GET / is answered with another page ({len(found)} bytes "
+                f"GET / is answered with another page ({len(page)} bytes "
                 f"instead of {len(body)})"
             )
-        wanted = {"Content-Type": kind, "Content-Length": str(len(body))}
-        for name, value in wanted.items():
-            if fields.get(name) != value:
+        for name, value in fields.items():
+            name = name.replace("_", "-")
+            if found.get(name) != value:
                 raise ServerError(
                     f"GET / is answered with {name}: "
-                    f"{fields.get(name, 'none')} instead of {value}"
+                    f"{found.get(name, 'none')} instead of {value}"
                 )
 
     def _get(self) -> tuple[http.client.HTTPMessage, bytes]:

@@ -1,18 +1,17 @@
-"""The tables at the end of a run."""
+"""The tables of the terminal: their cells, and those of ./bench.sh itself."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tools.bench.numbers import formatted
-from tools.bench.run import trouble
+from tools.bench.sweep import survived
+from tools.common.terminal import a_table
 from tools.data.results import MORE_SUITES, SUITES, Point, Results
-from tools.servers import ROOT, SERVERS
+from tools.servers import ROOT
 
 MEGABYTE = 1_000_000
 LEGEND = (
@@ -27,7 +26,8 @@ PEER_LEGEND = (
 PEERS = ("peer-keep", "peer-new")
 KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
 
-Columns = dict[str, Callable[[Point], str]]
+Cell = Callable[[Point], str]
+Columns = dict[str, Cell]  # title -> what stands there
 
 
 def typed(folder: Path) -> str:
@@ -38,222 +38,227 @@ def typed(folder: Path) -> str:
         return str(folder)
 
 
-def show(results: Results, console: Console) -> None:
-    """Print a table for each suite that was measured."""
-    suites = SUITES | MORE_SUITES
-    measured = {suite: results.suite(suite) for suite in suites}
-    for suite, points in measured.items():
-        if not points:
-            continue
-        if suite in ("sweep", "syscalls"):
-            table = _sweep(points) if suite == "sweep" else _syscalls(points)
-        elif suite in PEERS:
-            table = _peers(points)
-        else:
-            table = _fill(LOADS, points)
-        table.title = f"{suite}: {suites[suite]}"
-        console.print()
-        console.print(table)
-        for point in points:
-            if point.status != "ok" and suite != "sweep":
-                console.print(
-                    f"{_status(point)}[/]: {point.server}, "
-                    f"{_clients(point.clients)}: {escape(point.reason)}",
-                    highlight=False,
-                )
-        closing = [p.server for p in points if _closes(p)]
-        if closing:
-            console.print(
-                "Closed the connection after each answer to this load: "
-                f"{', '.join(closing)} (ab speaks HTTP/1.0; with wrk "
-                "installed, it is asked in HTTP/1.1)"
-            )
-    found = {suite for suite, points in measured.items() if points}
-    if found & {*PEERS}:
-        console.print(f"\n[dim]{PEER_LEGEND}")
-    elif found - {"sweep", "syscalls"}:
-        console.print(f"\n[dim]{LEGEND}")
-
-
-def _new(*columns: str) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, title_justify="left", title_style="bold",
-        pad_edge=False, padding=(0, 1), collapse_padding=True,
-    )
-    table.add_column("server", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
-    return table
-
-
-def _fill(columns: Columns, points: list[Point]) -> Table:
-    """One row a point; only its status if there are no figures."""
-    table = _new(*columns)
-    for point in points:
-        cells = [cell(point) for cell in columns.values()]
-        good = point.status == "ok"
-        table.add_row(point.server, *(cells if good else [_status(point)]))
-    return table
-
-
-def _sweep(points: list[Point]) -> Table:
-    """One row a server: its best, how far it came, why it ended."""
-    table = _new("best requests/s", "with clients", "survived")
-    table.add_column("why it ends")
-    for server in SERVERS:
-        line = [p for p in points if p.server == server.name]
-        if not line:
-            continue
-        why = escape(line[-1].reason)
-        good = [p for p in line if p.status == "ok" and _survived(p)]
-        if not good:
-            table.add_row(server.name, "", "", "0", why)
-            continue
-        best = max(good, key=lambda p: p.median("requests_per_second") or 0)
-        table.add_row(
-            server.name, _rate(best), str(best.clients),
-            str(good[-1].clients), why or "the sweep goes no further",
-        )
-    return table
-
-
-def _survived(point: Point) -> bool:
-    """True unless the server itself ended its line here."""
-    runs = point.runs if point.end else []
-    return not any(trouble(run, point.clients) for run in runs)
-
-
-def _syscalls(points: list[Point]) -> Table:
-    """One row a server: system calls for each request."""
-    clients = sorted({p.clients for p in points})
-    table = _new(*(f"calls, {_clients(n)}" for n in clients))
-    table.add_column(f"most often, {_clients(clients[-1])}")
-    for server in SERVERS:
-        row = {p.clients: p for p in points if p.server == server.name}
-        if not row:
-            continue
-        last = row[max(row)]
-        if last.status != "ok":
-            table.add_row(server.name, _status(last))
-            continue
-        calls = last.runs[-1].system_calls
-        figures = [
-            row[n].median("calls_per_request") if n in row else None
-            for n in clients
-        ]
-        table.add_row(
-            server.name, *(formatted(f, "{:.1f}") for f in figures),
-            ", ".join(sorted(calls, key=lambda name: -calls[name])[:3]),
-        )
-    return table
-
-
-def _peers(points: list[Point]) -> Table:
-    """One row a server, the one that needs least CPU first."""
-    nginx = next((p for p in points if p.server == "nginx"), None)
-    base = nginx.median("cpu_ms") if nginx else None
-
-    def of_nginx(point: Point) -> str:
-        cpu = point.median("cpu_ms")
-        return formatted(cpu, "{:.2f}", base) if base else ""
-
-    def cheapest_first(point: Point) -> float:
-        cpu = point.median("cpu_ms")
-        return math.inf if cpu is None else cpu
-
-    columns: Columns = {
-        "CPU us": lambda p: _with_spread(
-            p, "cpu_ms", lambda ms: f"{1000 * ms:.1f}"
-        ),
-        "of nginx": of_nginx,
-        "user": _user_share,
-        "requests/s": _rate,
-        "p50 ms": _median("p50", "{:.1f}"),
-        "p99 ms": _median("p99", "{:.1f}"),
-        "failed": _failures,
-        "MB": _median("peak_memory", "{:.1f}", MEGABYTE),
-    }
-    return _fill(columns, sorted(points, key=cheapest_first))
+def title_of(point: Point) -> str:
+    """What a point is called: its server and what sets it apart."""
+    return f"{point.server}, {point.variant}".rstrip(", ")
 
 
 # Cells --------------------------------------------------------------------
 
 
-def _median(
-    name: str, how: str, unit: float = 1.0
-) -> Callable[[Point], str]:
-    """A cell with the median of a figure."""
-    return lambda point: formatted(point.median(name), how, unit)
+def median(point: Point, name: str) -> float | None:
+    """The median of a figure; None: not measured."""
+    try:
+        return point.median(name)
+    except KeyError:  # not in Run.extra
+        return None
 
 
-def _milliseconds(name: str) -> Callable[[Point], str]:
-    """ab prints whole milliseconds: its 0 means less than one."""
+def number(value: float, how: str) -> str:
+    """A number for a cell; decimals only where they say something."""
+    return (how if value < 1000 else "{:,.0f}").format(value)
+
+
+def figure(name: str, how: str = "{:,.0f}", unit: float = 1.0) -> Cell:
+    """A cell with the median of a figure, in this unit."""
 
     def cell(point: Point) -> str:
-        value = point.median(name)
-        small = value is not None and value < 1
-        return "<1" if small else formatted(value, "{:,.0f}")
+        value = median(point, name)
+        return "" if value is None else number(value / unit, how)
 
     return cell
 
 
-def _with_spread(
-    point: Point, name: str, shown: Callable[[float], str]
-) -> str:
-    """The median, with lowest and highest if measured several times."""
-    median, spread = point.median(name), point.spread(name)
-    if median is None or spread is None:
-        return ""
-    text = shown(median)
-    if len(point.values(name)) > 1:
-        text += f"\n[dim]{shown(spread[0])}-{shown(spread[1])}"
-    return text
+def spread(name: str, how: str = "{:,.0f}", unit: float = 1.0) -> Cell:
+    """The same, and the lowest and the highest run below it."""
+    middle = figure(name, how, unit)
+
+    def cell(point: Point) -> str:
+        text = middle(point)
+        low, high = (point.spread(name) if text else None) or (0.0, 0.0)
+        ends = f"{number(low / unit, how)}-{number(high / unit, how)}"
+        return f"{text}\n[dim]{ends}" if low < high else text
+
+    return cell
 
 
-def _rate(point: Point) -> str:
-    return _with_spread(
-        point, "requests_per_second",
-        lambda rate: f"{rate:,.0f}" if rate >= 1000 else f"{rate:.1f}",
-    )
+def milliseconds(name: str) -> Cell:
+    """ab prints whole milliseconds: its 0 means less than one."""
+    whole = figure(name)
+    return lambda point: "<1" if whole(point) == "0" else whole(point)
 
 
-def _user_share(point: Point) -> str:
-    """The part of the CPU time that is the program's own."""
-    user, system = point.median("cpu_user"), point.median("cpu_system")
-    if user is None or system is None or not user + system:
-        return ""
-    return f"{100 * user / (user + system):.0f} %"
-
-
-def _failures(point: Point) -> str:
-    """Failed requests, error answers and failed runs, all together."""
+def failures(point: Point) -> str:
+    """How many requests failed or were errors, and how many runs."""
     bad = sum(run.failed + run.non_2xx for run in point.runs)
     broken = sum(run.error is not None for run in point.runs)
     return f"{bad}" + (f" (+{broken} runs)" if broken else "")
 
 
-def _closes(point: Point) -> bool:
-    """True if a keep-alive load found its connections closed."""
-    kept = [run.extra.get("kept_alive_share", 1.0) for run in point.runs]
-    return bool(kept) and max(kept) < KEPT
+def share(point: Point) -> str:
+    """How much of what was possible was reached."""
+    return "" if point.share is None else f"{100 * point.share:.1f} %"
 
 
-def _status(point: Point) -> str:
-    colour = "red" if point.status == "failed" else "yellow"
-    return f"[{colour}]{point.status}"
+def user_share(point: Point) -> str:
+    """The part of the CPU time that is the program's own."""
+    user, system = median(point, "cpu_user"), median(point, "cpu_system")
+    both = (user or 0.0) + (system or 0.0)
+    return f"{100 * (user or 0.0) / both:.0f} %" if both else ""
 
 
-def _clients(number: int) -> str:
-    return f"{number} client{'s' * (number > 1)}"
+# Tables -------------------------------------------------------------------
 
 
+def show_points(
+    console: Console, columns: Columns, points: Sequence[Point],
+    title: str | None = None,
+) -> None:
+    """Print a row for each point, and why some have no figures.
+
+    The first of the columns names the point.
+    """
+    name, *rest = columns.values()
+    rows = [
+        [
+            name(point),
+            *([cell(point) for cell in rest] if point.status == "ok"
+              else [f"[red]{point.status}"]),
+        ]
+        for point in points
+    ]  # fmt: skip
+    first, *others = columns
+    titles = [first, *(f"{other}>" for other in others)]
+    console.print(a_table(titles, rows, title))
+    for point in points:
+        if point.reason:
+            console.print(
+                f"{title_of(point)}: {escape(point.reason)}", soft_wrap=True
+            )
+
+
+def show(results: Results, console: Console) -> None:
+    """Print a table for each suite that was measured."""
+    legends = set()
+    for suite, meaning in (SUITES | MORE_SUITES).items():
+        points, title = results.suite(suite), f"{suite}: {meaning}"
+        if not points:
+            continue
+        console.print()
+        if suite == "sweep":
+            console.print(_sweep(points, title))
+        elif suite == "syscalls":
+            show_points(console, _syscalls(points), _last(points), title)
+        elif suite in PEERS:
+            legends.add(PEER_LEGEND)
+            show_points(console, *_peers(points), title)
+            _say_who_closes(points, console)
+        else:
+            legends.add(LEGEND)
+            show_points(console, LOADS, points, title)
+    for legend in sorted(legends):
+        console.print(f"\n[dim]{legend}")
+
+
+def _last(points: Sequence[Point]) -> list[Point]:
+    """The last point of each server."""
+    return [*{point.server: point for point in points}.values()]
+
+
+def _sweep(points: Sequence[Point], title: str) -> Table:
+    """One row a server: its best, how far it came, why it ended."""
+    rows = []
+    for last in _last(points):
+        good = [
+            p for p in points
+            if p.server == last.server and p.status == "ok" and survived(p)
+        ]
+        row = [last.server, "", "", "0"]
+        if good:
+            best = max(good, key=lambda p: p.median(RATE) or 0)
+            row[1:] = PER_SECOND(best), str(best.clients), str(
+                good[-1].clients
+            )
+        why = escape(last.reason) or "the sweep goes no further"
+        rows.append([*row, why])
+    return a_table(
+        ["server", "best requests/s>", "with clients>", "survived>",
+         "why it ends"], rows, title,
+    )  # fmt: skip
+
+
+def _syscalls(points: Sequence[Point]) -> Columns:
+    """System calls for each request, with each number of clients."""
+
+    def calls(clients: int) -> Cell:
+        def cell(point: Point) -> str:
+            here = [
+                p for p in points
+                if (p.server, p.clients) == (point.server, clients)
+            ]
+            return figure("calls_per_request", "{:.1f}")(here[0])
+
+        return cell
+
+    def most(point: Point) -> str:
+        made = point.runs[-1].system_calls
+        return ", ".join(sorted(made, key=lambda name: -made[name])[:3])
+
+    numbers = sorted({point.clients for point in points})
+    return {
+        "server": title_of,
+        **{f"calls, {n} client{'s' * (n > 1)}": calls(n) for n in numbers},
+        "most often": most,
+    }
+
+
+def _peers(points: Sequence[Point]) -> tuple[Columns, list[Point]]:
+    """What to show of the peers, the one that needs least CPU first."""
+    nginx = next((p for p in points if p.server == "nginx"), None)
+    base = nginx and nginx.median("cpu_ms")
+    columns: Columns = {
+        "server": lambda p: p.server,
+        "CPU us": spread("cpu_ms", "{:.1f}", 0.001),
+        "of nginx": figure("cpu_ms", "{:.2f}", base or math.inf),
+        "user": user_share,
+        "requests/s": PER_SECOND,
+        "p50 ms": figure("p50", "{:.1f}"),
+        "p99 ms": figure("p99", "{:.1f}"),
+        "failed": failures,
+        "MB": figure("peak_memory", "{:.1f}", MEGABYTE),
+    }
+    if not base:
+        del columns["of nginx"]
+    return columns, sorted(
+        points, key=lambda p: p.median("cpu_ms") or math.inf
+    )
+
+
+def _say_who_closes(points: Sequence[Point], console: Console) -> None:
+    """Name those that found their connections closed."""
+    closing = [
+        point.server for point in points
+        if (kept := median(point, "kept_alive_share")) is not None
+        and kept < KEPT
+    ]  # fmt: skip
+    if closing:
+        console.print(
+            "Closed the connection after each answer to this load: "
+            f"{', '.join(closing)} (ab speaks HTTP/1.0; with wrk "
+            "installed, it is asked in HTTP/1.1)"
+        )
+
+
+RATE = "requests_per_second"
+PER_SECOND = spread(RATE, "{:,.1f}")
 LOADS: Columns = {
-    "requests/s": _rate,
-    "share": lambda p: formatted(p.share, "{:.1f} %", 0.01),
-    "p50 ms": _milliseconds("p50"),
-    "p99 ms": _milliseconds("p99"),
-    "failed": _failures,
-    "CPU ms": _median("cpu_ms", "{:.2f}"),
-    "MB": _median("peak_memory", "{:.1f}", MEGABYTE),
-    "threads": _median("threads", "{:.0f}"),
+    "server": lambda p: p.server,
+    "requests/s": PER_SECOND,
+    "share": share,
+    "p50 ms": milliseconds("p50"),
+    "p99 ms": milliseconds("p99"),
+    "failed": failures,
+    "CPU ms": figure("cpu_ms", "{:.2f}"),
+    "MB": figure("peak_memory", "{:.1f}", MEGABYTE),
+    "threads": figure("threads"),
 }

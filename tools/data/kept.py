@@ -41,16 +41,6 @@ FIGURES = {
     "static": {"requests_per_second", "mean", "p99", "cpu_ms"},
     "threads": {"requests_per_second", "cpu_ms", "cores", "peak_memory"},
 }  # fmt: skip
-# Mode of a run -> suites and variants of points that no page shows.
-UNREAD = {
-    "crowd": {"crowd-wrk"},
-    "labs-frames": {
-        "oldest, one process", "oldest, one process, huge pages",
-        "newest, one process", "newest, one process, huge pages",
-        "libraries, two processes, huge pages",
-        "C, two processes, huge pages",
-    },
-}  # fmt: skip
 MADE_FROM = {
     "cpu_ms": {"cpu_user", "cpu_system"},
     "cores": {"cpu_user", "cpu_system"},
@@ -69,11 +59,9 @@ def only_read(results: Results) -> Results:
     if names is None:
         return results
     names = names.union(*(MADE_FROM.get(name, ()) for name in names))
-    unread = UNREAD.get(results.mode, set())
     points = [
         replace(point, runs=[_only(run, names) for run in point.runs])
         for point in results.points
-        if not {point.suite, point.variant} & unread
     ]
     return replace(results, points=points)
 

@@ -38,7 +38,6 @@ MORE_SUITES = {
     "connection each, one worker",
     "crowd-keep": "--delay 0.1, a thousand clients and more, keep-alive, one "
     "worker",
-    "crowd-wrk": "the same, driven by wrk",
     "gain-keep": "--delay 0, 100 clients, keep-alive, one worker",
     "gain-new": "--delay 0, 100 clients, a new connection each, one worker",
     "labs-chain": "a page with a number each: in parallel, and one after the "

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from tools.common.terminal import a_table
 from tools.learn import desk, exercises, grade, reports
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
@@ -118,7 +119,7 @@ def some(options: argparse.Namespace) -> list[Exercise]:
 def show_list(options: argparse.Namespace) -> int:
     """Every exercise with its state."""
     known = desk.notes()
-    table = reports.a_table("", "ID", "Exercise", "Minutes>", "")
+    rows = []
     for exercise in exercises.everything():
         note = known.get(exercise.id, desk.Note())
         mark, said = " ", ""
@@ -126,11 +127,11 @@ def show_list(options: argparse.Namespace) -> int:
             mark, said = "[green]✓[/]", f"[dim]passed {note.passed}[/]"
         elif desk.place(exercise).is_dir():
             mark, said = "[yellow]·[/]", "[yellow]begun[/]"
-        table.add_row(
+        rows.append([
             mark, exercise.id, escape(exercise.title),
             str(exercise.minutes), said,
-        )
-    console.print(table)
+        ])
+    console.print(a_table(["", "ID", "Exercise", "Minutes>", ""], rows))
     done = sum(bool(note.passed) for note in known.values())
     total = len(exercises.everything())
     console.print(
@@ -334,20 +335,20 @@ def make_report(options: argparse.Namespace) -> int:
             indent=1,
         ))
     else:
-        table = reports.a_table(
-            "", "ID", "Exercise", "Tests", "What is missing"
-        )
+        rows = []
         for exercise, report in found:
             passed = len(report.outcomes) - len(report.failures)
             missing = report.trouble or "; ".join(
                 o.title for o in report.failures
             )
-            table.add_row(
+            rows.append([
                 "[green]✓[/]" if report.passed else "[red]✗[/]",
                 exercise.id, escape(exercise.title),
                 f"{passed}/{report.total}", escape(missing),
-            )
-        console.print(table)
+            ])
+        console.print(a_table(
+            ["", "ID", "Exercise", "Tests>", "What is missing"], rows
+        ))
     return 0 if all(report.passed for _, report in found) else 1
 
 

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from tools.common.terminal import a_table
 from tools.learn.examine import Outcome, Report, told
 from tools.learn.exercises import Exercise
 from tools.learn.handed_in import Result, Student
@@ -46,26 +46,13 @@ def clean(text: str) -> str:
     return few + " ..." if len(few) < len(shown) else few
 
 
-def a_table(*columns: str) -> Table:
-    """A table for the screen; numbers stand in columns that end with >."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        number = name.endswith(">")
-        table.add_column(
-            name.rstrip(">"), justify="right" if number else "left",
-            no_wrap=number,
-        )
-    return table
-
-
 def show(grading: Grading) -> None:
     """The table, on the screen."""
     console = Console(highlight=False)
-    table = a_table("Student", "Exercises>", "Tests>", "Minutes>",
-                    "Not passed")
+    rows = []
     for student in grading.students:
         sums = totals(grading, student)
-        table.add_row(
+        rows.append([
             escape(clean(student.name)),
             f"{sums['exercises_passed']}/{sums['exercises']}",
             f"{sums['tests_passed']}/{sums['tests']}",
@@ -74,7 +61,10 @@ def show(grading: Grading) -> None:
                 f"{k} ({in_short(result)})"
                 for k, result in student.results.items() if not result.passed
             )),
-        )
+        ])
+    table = a_table(
+        ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
+    )
     console.print(table)
     if grading.warning:
         console.print(f"[bold red]{grading.warning}[/]")

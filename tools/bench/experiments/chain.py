@@ -8,29 +8,24 @@ number the chain ends at is known: nothing can be skipped.
 """
 
 import argparse
-import contextlib
 import re
 import socket
-import tempfile
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
-from tools.bench.experiments.session import (
-    Refused,
-    Session,
-    conduct,
-    figure,
-    number_option,
-    some_of,
-    spread,
-)
 from tools.bench.peers import start
 from tools.bench.peers.number import FIRST, HEAD, after, following
 from tools.bench.server import Running, ServerError
+from tools.bench.session import (
+    Refused,
+    Session,
+    conduct,
+    number_option,
+    some_of,
+)
+from tools.bench.table import figure, spread
 from tools.data.results import Point, Run
 from tools.peers import PYTHON, Peer
 
@@ -148,7 +143,7 @@ def measure_one(
     The requests/s and the CPU of the run are those of the parallel load;
     Run.extra has those of the chain. Raises ServerError.
     """
-    with begun(peer) as process:
+    with start.start(peer, page=False) as process:
         chain(process.port, WARM_UP)
         extra = measure_chain(process, fetches)
         one = session.load(process, load, name=peer.name)
@@ -157,17 +152,6 @@ def measure_one(
     if one.error is None and left > 0:
         one.error = f"{left} of {load.requests} requests were not answered"
     return one
-
-
-@contextlib.contextmanager
-def begun(peer: Peer) -> Iterator[Running]:
-    """A fresh server, stopped at the end. Raises ServerError."""
-    with tempfile.TemporaryDirectory() as folder:
-        process = start.PeerProcess(peer, Path(folder))
-        try:
-            yield process
-        finally:
-            process.stop()
 
 
 def measure_chain(process: Running, fetches: int) -> dict[str, float]:

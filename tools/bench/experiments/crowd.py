@@ -12,35 +12,31 @@ two waves both may have nothing to do.
 """
 
 import argparse
-import shutil
+import itertools
 from functools import partial
 
-from tools.bench import wrk
 from tools.bench.ab import MANY, Load
-from tools.bench.experiments.machine import ROOM, raise_open_files
-from tools.bench.experiments.session import (
+from tools.bench.machine import ROOM, raise_open_files
+from tools.bench.numbers import number
+from tools.bench.server import start
+from tools.bench.session import (
     Session,
     common_options,
     conduct,
-    failures,
-    figure,
-    median,
     number_option,
-    spread,
     words_option,
 )
-from tools.bench.numbers import number
-from tools.bench.server import start
+from tools.bench.table import failures, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import by_name
 
 HELP = "1,000 and 4,000 clients against one worker of 07 (about 4 minutes)"
 CLIENTS = (1000, 4000)
+SUITES = ("crowd-new", "crowd-keep")
 DELAY = 0.1  # seconds each request waits
 SECONDS = 10  # a load
 REPEATS = 3
 WARM_UP = 2  # requests
-BUSY = 0.9  # cores: the generator, with its one thread, is the limit
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,19 +55,8 @@ def run(options: argparse.Namespace) -> int:
     return conduct("crowd", options, measure)
 
 
-def loads(clients: int, seconds: int) -> dict[str, Load | wrk.Load]:
-    """The suites, and the load of each."""
-    found: dict[str, Load | wrk.Load] = {
-        "crowd-new": Load(clients, MANY, seconds),
-        "crowd-keep": Load(clients, MANY, seconds, keep_alive=True),
-    }
-    if shutil.which("wrk"):
-        found["crowd-wrk"] = wrk.Load(clients, seconds)
-    return found
-
-
 def measure(session: Session) -> int:
-    """All loads with each number of clients."""
+    """Both loads with each number of clients."""
     options, results = session.options, session.results
     most = max(options.clients)
     limit = raise_open_files(most + ROOM)
@@ -82,29 +67,22 @@ def measure(session: Session) -> int:
             f"files: {most:,} clients are not possible."
         )
         return 1
-    if shutil.which("wrk"):
-        results.tools["wrk"] = wrk.version() or "?"
 
-    def one(load: Load | wrk.Load) -> Run:
+    def one(load: Load) -> Run:
         words = ("--workers", "1", *options.options)
         with start(by_name("07"), DELAY, words) as process:
             process.warm_up(WARM_UP)
             return session.load(process, load, name="07", busy=True)
 
-    for clients in options.clients:
-        session.rounds(
-            [
-                (
-                    Point(
-                        "07", suite, clients, DELAY,
-                        keep_alive=load.keep_alive, variant="1 worker",
-                    ),
-                    partial(one, load),
-                )
-                for suite, load in loads(clients, options.seconds).items()
-            ],
-            REPEATS,
+    work = []
+    for clients, suite in itertools.product(options.clients, SUITES):
+        keep = suite == "crowd-keep"
+        load = Load(clients, MANY, options.seconds, keep_alive=keep)
+        point = Point(
+            "07", suite, clients, DELAY, keep_alive=keep, variant="1 worker"
         )
+        work.append((point, partial(one, load)))
+    session.rounds(work, REPEATS)
     session.show(
         {
             "load": lambda p: p.suite.removeprefix("crowd-"),
@@ -113,16 +91,10 @@ def measure(session: Session) -> int:
             "possible": lambda p: f"{p.possible or 0:,.0f}",
             "failed": failures,
             "server cores": figure("cores", "{:.2f}"),
-            "load cores": busy,
+            "load cores": figure("load_cores", "{:.2f}"),
             "load's limit": figure("load_limit_per_second"),
         },
         "load cores: of the load generator; near 1 it can do no more. "
         "load's limit: requests/s it could make on a core of its own",
     )
     return session.status()
-
-
-def busy(point: Point) -> str:
-    """A cell: how many cores the generator used."""
-    cores = median(point, "load_cores") or 0.0
-    return f"[yellow]{cores:.2f}[/]" if cores > BUSY else f"{cores:.2f}"

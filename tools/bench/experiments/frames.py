@@ -30,18 +30,11 @@ from rich.markup import escape
 from tools import peers
 from tools.bench import interpreters
 from tools.bench.experiments.lab import LabError, said_by
-from tools.bench.experiments.session import (
-    Refused,
-    Session,
-    conduct,
-    median,
-    number_option,
-    spread,
-    title_of,
-)
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
 from tools.bench.outcome import keep_raw
 from tools.bench.peers import start
+from tools.bench.session import Refused, Session, conduct, number_option
+from tools.bench.table import median, spread, title_of
 from tools.common.files import save_json
 from tools.data.results import Point, Run
 
@@ -150,8 +143,7 @@ def measure(session: Session) -> int:
         "they do for the same variant",
         sorted(points, key=lambda p: (p.variant.partition(", ")[2], p.server)),
     )
-    for line in against_c(points):
-        session.say(line)
+    session.say(against_c(points))
     return session.status()
 
 
@@ -272,12 +264,17 @@ class Bench:
 
     def cases(self) -> Iterator[Case]:
         """All of them that have variants, in the order of a round."""
-        shape = self.options.frame_shape
-        for each, huge, who in itertools.product(
-            [shape] if shape else SHAPES, self.pages, self.people
+        only = self.options.frame_shape
+        for shape, huge, who in itertools.product(
+            SHAPES, self.pages, self.people
         ):
-            if self.asked(who):
-                yield Case(who, each, huge)
+            # One process, as in 2017, where the libraries are.
+            wanted = shape == "two"
+            if who.part == "libraries":
+                wanted = shape == "one" or not huge
+            wanted = shape == only if only else wanted
+            if wanted and self.asked(who):
+                yield Case(who, shape, huge)
 
     def asked(self, who: Who) -> list[str]:
         """Variants for an interpreter: libraries on one of them only."""
@@ -310,7 +307,8 @@ class Bench:
         """Every variant of a case once."""
         names = self.asked(case.who)
         self._take(case, names, "--only", ",".join(names), "--no-counts")
-        if case.who is self.people[-1] and case.shape == "two" and self.echo:
+        last = case.who is self.people[-1] and not case.huge
+        if last and case.shape == "two" and self.echo:
             # Their client is the lab's, as for all.
             for name, how in IN_C.items():
                 server = shlex.join([self.echo, how])
@@ -434,26 +432,22 @@ def fill(
 # The table ----------------------------------------------------------------
 
 
-def against_c(points: list[Point]) -> list[str]:
-    """A sentence for each kind of pages: the best Python, the best C."""
-    found = []
-    for pages in PAGES.values():
-        how = SHAPES["two"] + pages
-        here = [
-            (rate, point)
-            for point in points
-            if point.variant.partition(", ")[2] == how
-            and (rate := median(point, "mb_per_second")) is not None
-        ]
-        ours = [each for each in here if each[1].server not in IN_C]
-        theirs = [each for each in here if each[1].server in IN_C]
-        if not ours or not theirs:
-            continue
-        best, point = max(ours, key=lambda each: each[0])
-        most, other = max(theirs, key=lambda each: each[0])
-        found.append(
-            f"{how}: the fastest Python is {point.server} "
-            f"({point.variant.partition(',')[0]}) with {best:,.0f} MB/s, "
-            f"{100 * best / most:.0f} % of {other.server}."
-        )
-    return found
+def against_c(points: list[Point]) -> str:
+    """A sentence: the best Python, in parts of the best C; "" without C."""
+    rates = {
+        (point.server, point.variant): rate
+        for point in points
+        if point.variant.endswith(f", {SHAPES['two']}")
+        and (rate := median(point, "mb_per_second")) is not None
+    }
+    in_c = {key: rate for key, rate in rates.items() if key[0] in IN_C}
+    ours = {key: rate for key, rate in rates.items() if key not in in_c}
+    if not ours or not in_c:
+        return ""
+    best = max(ours, key=ours.__getitem__)
+    most = max(in_c, key=in_c.__getitem__)
+    return (
+        f"{SHAPES['two']}: the fastest Python is {best[0]} "
+        f"({best[1].partition(',')[0]}) with {ours[best]:,.0f} MB/s, "
+        f"{100 * ours[best] / in_c[most]:.0f} % of {most[0]}."
+    )

@@ -17,16 +17,15 @@ from pathlib import Path
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
-from tools.bench.experiments.session import (
+from tools.bench.server import start
+from tools.bench.session import (
     Refused,
     Session,
     common_options,
     conduct,
-    figure,
     number_option,
-    spread,
 )
-from tools.bench.server import start
+from tools.bench.table import figure, spread
 from tools.data.results import Point, Run
 from tools.servers import ROOT, Server, by_name
 

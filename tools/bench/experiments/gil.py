@@ -13,16 +13,10 @@ from functools import partial
 
 from tools.bench import interpreters, preflight
 from tools.bench.experiments.lab import LabError, said_by
-from tools.bench.experiments.session import (
-    Cell,
-    Session,
-    conduct,
-    median,
-    number_option,
-    some_of,
-)
 from tools.bench.interpreters import Interpreter
 from tools.bench.outcome import keep_raw
+from tools.bench.session import Session, conduct, number_option, some_of
+from tools.bench.table import Cell, median
 from tools.data.results import Point, Run
 from tools.servers import ROOT
 

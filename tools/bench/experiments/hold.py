@@ -25,19 +25,19 @@ from tools.bench.cost import Meter
 from tools.bench.experiments import hold_ends
 from tools.bench.experiments.hold_ends import Fit, Seen
 from tools.bench.experiments.holder import PER_ADDRESS, Tally
-from tools.bench.experiments.machine import ROOM, raise_open_files
-from tools.bench.experiments.session import (
+from tools.bench.machine import ROOM, raise_open_files
+from tools.bench.numbers import number
+from tools.bench.outcome import keep_raw, take_cost
+from tools.bench.server import Process, ServerError, start
+from tools.bench.session import (
     Session,
     common_options,
     conduct,
-    figure,
     number_option,
     servers_option,
     words_option,
 )
-from tools.bench.numbers import number
-from tools.bench.outcome import keep_raw, take_cost
-from tools.bench.server import Process, ServerError, start
+from tools.bench.table import figure
 from tools.common.launch import Launched
 from tools.common.raw_client import Client, NoAnswer
 from tools.data.results import Point, Run

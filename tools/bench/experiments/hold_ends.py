@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tools.bench import preflight
 from tools.bench.experiments.holder import Tally
-from tools.bench.experiments.machine import (
+from tools.bench.machine import (
     ROOM,
     SHARED,
     free_memory,

@@ -19,7 +19,7 @@ import socket
 import time
 from dataclasses import asdict, dataclass, field
 
-from tools.bench.experiments.machine import ROOM, raise_open_files
+from tools.bench.machine import ROOM, raise_open_files
 
 PER_ADDRESS = 4096  # connections from one address: ports are found quickly
 BODY_BYTES = 249  # of the page that every server sends

@@ -10,8 +10,8 @@ import copy
 import sys
 
 from tools.bench.experiments import chain, frames, gil
-from tools.bench.experiments.session import common_options
 from tools.bench.outcome import as_typed
+from tools.bench.session import common_options
 
 LABS = {"chain": chain, "frames": frames, "gil": gil}
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"

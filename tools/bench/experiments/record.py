@@ -24,13 +24,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tools.bench import calls, preflight
-from tools.bench.experiments.session import (
-    Session,
-    common_options,
-    servers_option,
-)
 from tools.bench.recording import burst, perfetto, timeline
 from tools.bench.server import Process, ServerError, start
+from tools.bench.session import Session, common_options, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.data import recording

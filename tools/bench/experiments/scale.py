@@ -14,25 +14,17 @@ with many clients for each worker that is rare.
 """
 
 import argparse
-import time
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from functools import partial
 
 import psutil
 
-from tools.bench import preflight
+from tools.bench import interpreters, preflight
 from tools.bench.ab import MANY, Load
-from tools.bench.experiments.session import (
-    Session,
-    common_options,
-    conduct,
-    figure,
-    number_option,
-    spread,
-    title_of,
-)
 from tools.bench.server import start
+from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.table import figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
 
@@ -43,8 +35,6 @@ SECONDS = 5  # a load
 REPEATS = 5
 WARM_UP = 50  # requests
 COMPUTE_SECONDS = 0.001  # a request
-STEPS = 20_000  # loop steps of one go of the calibration
-GOES = 1000
 
 
 @dataclass(frozen=True)
@@ -60,26 +50,6 @@ class Case:
     options: tuple[str, ...]
     baseline: str
     one_core: bool = False
-
-
-def calibrate(
-    goes: int = GOES, clock: Callable[[], float] = time.perf_counter
-) -> int:
-    """Loop steps that take this Python COMPUTE_SECONDS.
-
-    From the best of many goes: others can only make it slower.
-    """
-
-    def compute(steps: int) -> None:  # as in every server
-        for _ in range(steps):
-            pass
-
-    best = float("inf")
-    for _ in range(goes):
-        begun = clock()
-        compute(STEPS)
-        best = min(best, clock() - begun)
-    return max(round(COMPUTE_SECONDS * STEPS / best), 1)
 
 
 def cases(cores: int) -> list[Case]:
@@ -123,7 +93,9 @@ def measure(session: Session) -> int:
     """Every case, and how many times faster than its baseline it is."""
     options = session.options
     cores = preflight.core_count()
-    steps = options.compute or calibrate()
+    steps = options.compute or interpreters.steps_in(
+        sys.executable, COMPUTE_SECONDS
+    )
     session.say(f"--compute {steps} takes about a millisecond here.")
     if cores == 1:
         session.say("There is one core: there is nothing to compare.")

@@ -21,7 +21,10 @@ from dataclasses import dataclass, field
 import psutil
 
 from tools.bench.cost import Meter
-from tools.bench.experiments.session import (
+from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
+from tools.bench.outcome import keep_raw, take_cost
+from tools.bench.server import STOP_SECONDS, Process, start
+from tools.bench.session import (
     Session,
     common_options,
     conduct,
@@ -29,9 +32,6 @@ from tools.bench.experiments.session import (
     servers_option,
     words_option,
 )
-from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
-from tools.bench.outcome import keep_raw, take_cost
-from tools.bench.server import STOP_SECONDS, Process, start
 from tools.data.results import Point, Run
 from tools.servers import NO, YES, Server, by_name
 

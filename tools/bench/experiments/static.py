@@ -14,8 +14,6 @@ import string
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,19 +22,16 @@ from pathlib import Path
 import psutil
 
 from tools.bench import preflight, wrk
-from tools.bench.experiments.session import (
-    MEGABYTE,
+from tools.bench.server import HOST, Running, ServerError, free_port, start
+from tools.bench.session import (
     Refused,
     Session,
     common_options,
     conduct,
-    failures,
-    figure,
     number_option,
-    spread,
-    title_of,
 )
-from tools.bench.server import Running, ServerError, free_port, scrub, start
+from tools.bench.table import MEGABYTE, failures, figure, spread, title_of
+from tools.common.launch import scrub
 from tools.data.results import Point, Run
 from tools.servers import ROOT, by_name
 
@@ -53,7 +48,11 @@ INSTALL_SECONDS = 180  # for npm
 
 PEERS = ROOT / ".node-peers"  # what npm installs for us; not in git
 HTTP_SERVER = "http-server@14.1.1"
-STATIC_HTTP = "tools/bench/peers/static_http.py"
+# A line for each request is of no use, and would fill a file.
+QUIET = ("sh", "-c", 'exec "$@" 2>/dev/null', "sh", sys.executable)
+KEEPING_SERVER = (
+    *QUIET, "tools/bench/peers/static_http.py", "{port}", "{site}",
+)
 
 # As little as nginx needs; everything it writes goes to a folder of its
 # own. Without keepalive_requests it would close after 1,000 answers.
@@ -85,30 +84,50 @@ http {
 class Case:
     """One server in one arrangement.
 
-    name, variant: of its point; workers: of our own server, 0: it is
-    another; keep_alive: does it keep connections open?
+    name, variant: of its point; words: its command line, with {port},
+    {site}, {folder} and {node} to be filled in; workers: of our own
+    server, if it is that; keep_alive: does it keep connections open?
     """
 
     name: str
     variant: str = ""
+    words: tuple[str, ...] = ()
     workers: int = 0
     keep_alive: bool = True
 
 
-CLOSING = Case("http.server", "as it is", keep_alive=False)
-KEEPING = Case("http.server", "keep-alive")
-NO_DELAY = Case("http.server", "keep-alive, TCP_NODELAY")
-NODE = Case("node http-server")
-ENGINE_X = Case("nginx", "1 worker")
+CLOSING = Case(
+    "http.server", "as it is",
+    (*QUIET, "-m", "http.server", "--bind", HOST, "--directory", "{site}",
+     "{port}"),
+    keep_alive=False,
+)  # fmt: skip
+NODE = Case(
+    "node http-server", "",
+    # Silent, and without the directory listings it could make.
+    ("node", "{node}", "{site}", "-a", HOST, "-p", "{port}", "--silent"),
+)
+ENGINE_X = Case(
+    "nginx", "1 worker",
+    ("nginx", "-p", "{folder}", "-c", "{folder}/nginx.conf"),
+)
 
 
 def cases() -> list[Case]:
     """What is measured on this machine."""
     cores = preflight.core_count()
-    ours = [Case("07", "1 worker", 1)]
+    found = [
+        CLOSING,
+        Case("http.server", "keep-alive", KEEPING_SERVER),
+        Case(
+            "http.server", "keep-alive, TCP_NODELAY",
+            (*KEEPING_SERVER, "--no-delay"),
+        ),
+        NODE, ENGINE_X, Case("07", "1 worker", workers=1),
+    ]  # fmt: skip
     if cores > 1:
-        ours.append(Case("07", f"{cores} workers", cores))
-    return [CLOSING, KEEPING, NO_DELAY, NODE, ENGINE_X, *ours]
+        found.append(Case("07", f"{cores} workers", workers=cores))
+    return found
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -175,7 +194,7 @@ def page() -> bytes:
     end = "<!-- the end -->\n"
     room = PAGE_BYTES - len(head) - len(end)
     text = head + line * (room // len(line))
-    return text.encode().ljust(PAGE_BYTES - len(end)) + end.encode()
+    return (text.ljust(PAGE_BYTES - len(end)) + end).encode()
 
 
 def make_site(folder: Path) -> Path:
@@ -239,34 +258,6 @@ def node_server() -> Path:
     return PEERS / "node_modules" / "http-server" / "bin" / "http-server"
 
 
-def words_of(case: Case, port: int, site: Path) -> list[str]:
-    """The command line of a server that is not ours."""
-    if case is NODE:
-        # Silent, and without the directory listings it could make.
-        return [
-            "node", str(node_server()), str(site), "-a", "127.0.0.1",
-            "-p", str(port), "--silent",
-        ]
-    if case is ENGINE_X:
-        conf = site.parent / "nginx.conf"
-        user = f"user {psutil.Process().username()};\n"
-        conf.write_text(
-            NGINX.substitute(
-                # Only root may change to another user, and would.
-                user=user if os.geteuid() == 0 else "",
-                folder=site.parent, port=port, site=site,
-            )
-        )
-        return ["nginx", "-p", str(site.parent), "-c", str(conf)]
-    if case is CLOSING:
-        return [
-            sys.executable, "-m", "http.server", "--bind", "127.0.0.1",
-            "--directory", str(site), str(port),
-        ]
-    more = ["--no-delay"] if case is NO_DELAY else []
-    return [sys.executable, STATIC_HTTP, str(port), str(site), *more]
-
-
 @contextlib.contextmanager
 def started(case: Case, site: Path) -> Iterator[Running]:
     """A case's server, fresh, stopped at the end. Raises ServerError."""
@@ -275,12 +266,19 @@ def started(case: Case, site: Path) -> Iterator[Running]:
         with start(by_name("07"), 0.0, words) as process:
             yield process
         return
-    port = free_port()
-    words_here = words_of(case, port, site)
-    if words_here[0] == sys.executable:
-        # A line for each request is of no use, and would fill a file.
-        quiet = ["sh", "-c", 'exec "$@" 2>/dev/null', "sh"]
-        words_here = [*quiet, *words_here]
+    port, folder = free_port(), site.parent
+    if case is ENGINE_X:
+        # Only root may change to another user, and would.
+        user = f"user {psutil.Process().username()};\n"
+        text = NGINX.substitute(
+            user=user if os.geteuid() == 0 else "", folder=folder,
+            port=port, site=site,
+        )
+        (folder / "nginx.conf").write_text(text)
+    known = {
+        "port": port, "site": site, "folder": folder, "node": node_server(),
+    }
+    words_here = [word.format_map(known) for word in case.words]
     program = Running(words_here, ROOT, port)
     try:
         yield program
@@ -298,7 +296,7 @@ def measure_one(
     name = "-".join(f"{case.name} {case.variant}".replace(",", "").split())
     try:
         with started(case, site) as process:
-            check(process.port)
+            process.check_page(page())
             url = f"{process.url}{PAGE_NAME}"
             warm = wrk.Load(CLIENTS, WARM_UP_SECONDS, THREADS)
             _said(warm.command(url))
@@ -310,26 +308,6 @@ def measure_one(
         raise ServerError(shown(str(error), site)) from error
     one.body_bytes = PAGE_BYTES
     return one
-
-
-def check(port: int) -> None:
-    """Is the page the right one, as a client sees it?
-
-    Raises ServerError if not.
-    """
-    url = f"http://127.0.0.1:{port}/{PAGE_NAME}"
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            body = answer.read()
-    except (OSError, urllib.error.URLError) as error:
-        raise ServerError(
-            f"GET /{PAGE_NAME} has no good answer: {error}"
-        ) from error
-    if body != page():
-        raise ServerError(
-            f"GET /{PAGE_NAME} is answered with {len(body)} bytes, not with "
-            "the page"
-        )
 
 
 def shown(text: str, site: Path) -> str:

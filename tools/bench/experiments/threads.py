@@ -17,17 +17,10 @@ import psutil
 
 from tools.bench import interpreters
 from tools.bench.ab import MANY, Load
-from tools.bench.experiments.session import (
-    MEGABYTE,
-    Session,
-    common_options,
-    conduct,
-    figure,
-    number_option,
-    spread,
-)
 from tools.bench.interpreters import Interpreter, InterpreterError
 from tools.bench.server import start
+from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.table import MEGABYTE, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
 
@@ -52,19 +45,6 @@ import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))
 runpy.run_path(sys.argv[1], run_name="loaded")
 print(int(getattr(sys, "_is_gil_enabled", lambda: True)()))
-"""
-# Loop steps a second, the best of several goes.
-SPEED = """
-import time
-def compute(steps):
-    for _ in range(steps):
-        pass
-best = 9e9
-for _ in range(20):
-    begun = time.perf_counter()
-    compute(200_000)
-    best = min(best, time.perf_counter() - begun)
-print(200_000 / best)
 """
 
 
@@ -124,14 +104,17 @@ def measure(session: Session) -> int:
     load = Load(options.clients, MANY, options.seconds)
     work = []
     for python in pythons:
-        steps = calibrate(python) if options.calibrate else options.steps
+        steps = options.steps
+        if options.calibrate:
+            steps = interpreters.steps_in(python.program, STEPS_SECONDS)
         for case in cases_of(python):
             point = Point(
                 case.server.name, SUITE, load.clients, 0.0, compute=steps,
                 variant=case.variant,
             )
-            one = partial(measure_one, session, case, steps, load)
-            work.append((point, partial(with_gil, has_gil(case), one)))
+            has = has_gil(case)
+            one = partial(measure_one, session, case, steps, load, has)
+            work.append((point, one))
     session.rounds(work, REPEATS)
     session.show(
         {
@@ -148,12 +131,6 @@ def measure(session: Session) -> int:
         "worker of the same kind; CPU ms: for each request",
     )
     return session.status()
-
-
-def calibrate(python: Interpreter) -> int:
-    """Loop steps that take STEPS_SECONDS. Raises InterpreterError."""
-    speed = float(interpreters.ask(python.program, SPEED))
-    return max(int(speed * STEPS_SECONDS), 1)
 
 
 def has_gil(case: Case) -> float | None:
@@ -186,7 +163,8 @@ def cases_of(python: Interpreter) -> list[Case]:
 
 
 def measure_one(
-    session: Session, case: Case, steps: int, load: Load
+    session: Session, case: Case, steps: int, load: Load,
+    has_gil: float | None,
 ) -> Run:
     """One run against a fresh server. Raises ServerError."""
     name = f"python{case.interpreter.label}"
@@ -200,18 +178,13 @@ def measure_one(
             one = psutil.Process(process.pid)
             one.cpu_affinity((one.cpu_affinity() or [0])[:1])
         process.warm_up(WARM_UP)
-        return session.load(
+        done = session.load(
             process, load, name=raw.replace(", ", "-").replace(" ", "-"),
             command=process.command.replace("python3", name, 1),
         )
-
-
-def with_gil(gil: float | None, measure: partial[Run]) -> Run:
-    """A run, and whether there was a GIL in it."""
-    one = measure()
-    if gil is not None:
-        one.extra["gil"] = gil
-    return one
+    if has_gil is not None:
+        done.extra["gil"] = has_gil
+    return done
 
 
 def gil(point: Point) -> str:
@@ -232,6 +205,6 @@ def gain(point: Point, points: list[Point]) -> str:
             point.server, f"{label}, {alone}"
         ):
             before = other.median("requests_per_second")
-            after = point.median("requests_per_second")
-            return f"{after / before:.2f}" if before and after else ""
+            times = figure("requests_per_second", "{:.2f}", before or 1)
+            return times(point) if before else ""
     return ""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from rich.markup import escape
 
-from tools.bench.experiments.session import Session, common_options
 from tools.bench.server import Process, ServerError, start
+from tools.bench.session import Session, common_options
 from tools.bench.table import typed
 from tools.data import exchange
 from tools.data.exchange import Exchange

@@ -148,33 +148,28 @@ class PeerProcess(Running):
             write_nginx_conf(folder, port)
         words = _words(peer, str(PYTHON), port, str(folder))
         super().__init__(words, ROOT, port)
-        self.command = planned_command(peer, port)
+        python = str(PYTHON.relative_to(ROOT))
+        self.command = " ".join(_words(peer, python, port, "FOLDER"))
 
 
 @contextlib.contextmanager
-def start(peer: Peer) -> Iterator[PeerProcess]:
-    """A fresh peer that answers with the page, stopped at the end.
+def start(peer: Peer, page: bool = True) -> Iterator[PeerProcess]:
+    """A fresh peer, stopped at the end.
 
-    Raises ServerError if it does not start, or answers something else.
+    page: it has to answer with our page. Raises ServerError if it does
+    not, or does not start.
     """
     with tempfile.TemporaryDirectory() as folder:
         process = PeerProcess(peer, Path(folder))
         try:
-            process.check_page(TYPE, PAGE)
+            if page:
+                process.check_page(PAGE, Content_Type=TYPE)
             yield process
         finally:
             process.stop()
 
 
-def planned_command(peer: Peer, port: int | str = "PORT") -> str:
-    """How to start it by hand, from the root of the repository."""
-    python = str(PYTHON.relative_to(ROOT))
-    return " ".join(_words(peer, python, port, "FOLDER"))
-
-
-def _words(
-    peer: Peer, python: str, port: int | str, folder: str
-) -> list[str]:
+def _words(peer: Peer, python: str, port: int, folder: str) -> list[str]:
     return [
         word.format(python=python, host=HOST, port=port, folder=folder)
         for word in peer.start

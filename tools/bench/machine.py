@@ -9,6 +9,7 @@ import psutil
 
 ROOM = 64  # open files a process needs beside its connections
 MANY = 1_000_000  # open files, where there is no limit
+OPEN_MAX = 10_240  # macOS says "unlimited" and then refuses more
 MAPS_PER_THREAD = 2  # mappings in memory: its stack, and the guard below
 # What all programs together share.
 SHARED = ("ulimit -u", "kernel.pid_max", "kernel.threads-max", "pids.max")
@@ -29,7 +30,10 @@ def raise_open_files(wanted: int) -> int:
     if soft >= wanted:
         return soft
     enough = hard == unlimited or hard >= wanted
-    for limits in ((wanted, hard if enough else wanted), (hard, hard)):
+    for limits in (
+        (wanted, hard if enough else wanted), (min(wanted, OPEN_MAX), hard),
+        (hard, hard),
+    ):
         # Only root may raise the hard one.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -1,13 +1,12 @@
-"""What every experiment does alike, from its options to its table.
+"""A measurement under way, whichever: options, rounds, results, tables.
 
-An experiment is a module with HELP (a line), ``add_options(parser)`` and
-``run(options)``. Its run calls `conduct` with a function that measures in
-a `Session`: that holds the results, saves them after every run and
-prints.
+What `./bench.sh` measures alone and what an experiment measures go the
+same way: `conduct` calls a function that measures in a `Session`, which
+holds the results, saves them after every run, and prints.
 """
 
 import argparse
-import math
+import functools
 import resource
 import shlex
 import shutil
@@ -17,14 +16,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
-from rich import box
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from tools.bench import ab, preflight, wrk
+from tools.bench import ab, preflight, strace, wrk
 from tools.bench.cost import Meter
 from tools.bench.interpreters import Interpreter, InterpreterError
+from tools.bench.load import PROGRAMS, SHOWN, Load, patience, run_load
 from tools.bench.numbers import number
 from tools.bench.outcome import (
     add,
@@ -37,22 +41,16 @@ from tools.bench.outcome import (
     take_report,
 )
 from tools.bench.report import NoFigures
-from tools.bench.run import PROGRAMS, SHOWN, run_load, summary
 from tools.bench.server import Running, ServerError
-from tools.bench.table import typed
+from tools.bench.table import Columns, show_points, typed
+from tools.common.terminal import a_console
 from tools.data.results import DATA, Point, Run
 from tools.servers import SERVERS, Server, select
 
-WIDTH = 100  # columns when the output goes to a file
 MOST_REPEATS = 50
-GRACE_SECONDS = 5.0  # for a load generator to end after its time
-SLACK_SECONDS = 30.0  # for a load that is a number of requests, and then
-LEAST_RATE = 200  # requests a second; slower than that has stopped
-MEGABYTE = 1_000_000
+DYING_SECONDS = 0.3  # for a server that failed to end
 
-Load = ab.Load | wrk.Load
-Work = Sequence[tuple[Point, Callable[[], Run]]]
-Cell = Callable[[Point], str]
+Work = tuple[Point, Callable[[], Run]]  # and what measures it once
 
 
 class Refused(Exception):
@@ -62,11 +60,17 @@ class Refused(Exception):
 # Options ------------------------------------------------------------------
 
 
-def common_options(parser: argparse.ArgumentParser, place: str) -> None:
-    """Add what all experiments have; place: their folder in docs/data."""
+def common_options(
+    parser: argparse.ArgumentParser, place: str, usual: str = ""
+) -> None:
+    """Add what all have; place: their folder in docs/data.
+
+    usual: how often a point is measured otherwise, for the help.
+    """
     number_option(
         parser, "--repeats", 1, MOST_REPEATS, None,
-        "measure each point N times and take the median",
+        "measure each point N times and take the median"
+        + f" ({usual})" * bool(usual),
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -123,19 +127,23 @@ def shell_words(text: str) -> tuple[str, ...]:
 
 
 def servers_option(
-    parser: argparse.ArgumentParser, default: Sequence[Server] = SERVERS
+    parser: argparse.ArgumentParser, default: Sequence[Server] = SERVERS,
+    among: Sequence[Server] = SERVERS,
 ) -> None:
-    """Add ``--only``: a list of servers."""
+    """Add ``--only``: a list of servers, some of those that there are."""
     parser.add_argument(
-        "--only", type=some_servers, default=list(default), metavar="LIST",
+        "--only", type=functools.partial(some_servers, among=among),
+        default=list(default), metavar="LIST",
         help="servers: step numbers or names, as in --only 03,06-protocol",
     )
 
 
-def some_servers(text: str) -> list[Server]:
+def some_servers(
+    text: str, among: Sequence[Server] = SERVERS
+) -> list[Server]:
     """A check for argparse: servers by step or name."""
     try:
-        chosen = select(text)
+        chosen = select(text, among)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not chosen:
@@ -165,16 +173,17 @@ def some_of(
 
 
 class Session:
-    """One experiment under way: options, results, folder, screen."""
+    """A measurement under way: options, results, folder, screen."""
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self.options = options
         self.folder: Path = options.output or own_folder()
-        self.console = Console(highlight=False)
-        if not self.console.is_terminal:
-            self.console = Console(highlight=False, width=WIDTH)
+        self.console = a_console()
+        self.begun = time.monotonic()
         command = getattr(options, "command", "") or as_typed(sys.argv[1:])
-        load = "ab" if shutil.which("ab") else "python"
+        load = getattr(options, "load", "") or (
+            "ab" if shutil.which("ab") else "python"
+        )
         self.results = preflight.fresh(command, name, load)
 
     @property
@@ -190,6 +199,11 @@ class Session:
         """Print a line, however long."""
         self.console.print(text, soft_wrap=True)
 
+    def save(self) -> None:
+        """Save what there is."""
+        self.results.seconds = round(time.monotonic() - self.begun, 1)
+        self.results.save(self.folder)
+
     def note_pythons(self, pythons: Sequence[Interpreter]) -> None:
         """Say which interpreters are measured, and keep it."""
         for python in pythons:
@@ -198,84 +212,118 @@ class Session:
             self.say(f"[dim]- {name}: {python.described}")
 
     def rounds(
-        self, work: Work, usual: int, tell: Callable[[Run], str] = summary
+        self, work: Sequence[Work], usual: int,
+        tell: Callable[[Run], str] | None = None,
     ) -> None:
         """Measure all points once, then all again, and so on.
 
-        So what disturbs the machine for a while disturbs all alike.
-        work: a point, and what measures it once; usual: how often, unless
-        --repeats says so; tell: a run in a few words.
+        So what disturbs the machine for a while disturbs all alike. A
+        point that has come to its end is not measured again.
+
+        usual: how often, unless --repeats says so; tell: a run in a few
+        words.
         """
         repeats = self.repeats(usual)
-        for turn in range(1, repeats + 1):
-            for point, measure in work:
-                self.say(
-                    f"[bold]{point.server}[/] {point.variant or point.suite}"
-                    f"{f', {point.clients:,} clients' * bool(point.clients)}"
-                    f", run {turn} of {repeats}"
-                )
-                try:
-                    one = measure()
-                except (ServerError, psutil.Error) as error:
-                    one = Run("", error=str(error))
-                self.keep(point, one)
-                self.say(f"  {escape(one.error or tell(one))}")
+        with Progress(
+            TextColumn("Measuring"), BarColumn(), TimeElapsedColumn(),
+            TextColumn("left:"), TimeRemainingColumn(),
+            console=self.console, transient=True,
+        ) as progress:
+            bar = progress.add_task("", total=repeats * len(work))
+            for turn in range(1, repeats + 1):
+                for point, measure in work:
+                    if not point.end:
+                        of = f", run {turn} of {repeats}" * (repeats > 1)
+                        self._once(point, measure, of, tell or summary)
+                    progress.advance(bar)
+
+    def _once(
+        self, point: Point, measure: Callable[[], Run], of: str,
+        tell: Callable[[Run], str],
+    ) -> None:
+        """Measure a point once, say so, keep it."""
+        clients = f", {point.clients:,} clients" * bool(point.clients)
+        self.say(
+            f"[bold]{point.server}[/] {point.variant or point.suite}"
+            f"{clients}{of}"
+        )
+        try:
+            one = measure()
+        except (ServerError, strace.StraceError, psutil.Error) as error:
+            one = Run("", error=str(error))
+        self.keep(point, one)
+        failed = one.error and f"failed: {one.error}"
+        self.say(f"  {escape(failed or tell(one))}")
 
     def keep(self, point: Point, one: Run) -> None:
         """Add a run to its point, and save."""
         add(self.results, point, one)
-        self.results.save(self.folder)
+        self.save()
 
     def skip(self, point: Point, reason: str) -> None:
         """Note why a point is not measured, and save."""
         point.status, point.reason = "skipped", reason
         self.points.append(point)
-        self.results.save(self.folder)
+        self.save()
 
     def load(
         self, process: Running, load: Load, *, name: str = "", url: str = "",
-        command: str = "", busy: bool = False,
+        command: str = "", delay: float = 0.0, busy: bool = False,
+        count: bool = False,
     ) -> Run:
         """Run a load against a server; its figures and its cost.
 
         name: of the file of raw outputs; url, command: the server's, if
-        not as it says itself; busy: keep in Run.extra how many cores the
-        generator used (``load_cores``), and requests/s if that had been a
-        whole one (``load_limit_per_second``).
+        not as it says itself; delay: of a request; busy: keep in
+        Run.extra how many cores the generator used (``load_cores``), and
+        requests/s if that had been a whole one
+        (``load_limit_per_second``); count: count system calls instead of
+        seconds.
         """
         url = url or process.url
         program = "wrk" if isinstance(load, wrk.Load) else self.results.load
         shown = " ".join(load.command(url, SHOWN[program]))
+        self.say(f"  [cyan]$ {escape(shown)}")
         one = Run(f"{command or process.command}\n{shown}")
-        meter = Meter(process)
+        words = load.command(url, PROGRAMS[program])
+        most = patience(load, delay)
         begun, ours = time.monotonic(), _children()
-        text, late = run_load(
-            load.command(url, PROGRAMS[program]), _patience(load),
-            meter.sample,
-        )
+        if count:
+            pids = [member.pid for member in process.processes()]
+            with strace.count(pids) as counter:
+                text, late = run_load(words, most, lambda: None)
+            one.command += f"\n{counter.command}"
+            one.system_calls = counter.calls
+            text += f"\n{counter.table}"
+        else:
+            meter = Meter(process)
+            text, late = run_load(words, most, meter.sample)
+            take_cost(one, meter.read())
         wall, cpu = time.monotonic() - begun, _children() - ours
-        take_cost(one, meter.read())
         keep_raw(self.folder, name or "server", one.command, text)
         try:
             report = (wrk if program == "wrk" else ab).parse(text)
         except NoFigures as error:
-            one.error = str(error)
+            one.requests, one.error = error.requests, str(error)
         else:
-            take_report(one, report)
-            one.error = any_fault(
-                report, late, "interrupted: the server had stopped answering"
-            )
+            take_report(one, report, timed=not count)
+            one.error = any_fault(report, late)
+            if load.keep_alive and program != "wrk" and report.requests:
+                kept = report.kept_alive / report.requests
+                one.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
         if busy:
             one.extra["load_cores"] = round(cpu / wall, 3)
             if one.requests_per_second and cpu:
                 limit = one.requests_per_second * wall / cpu
                 one.extra["load_limit_per_second"] = round(limit)
-        if process.wait(0.1 if one.error else 0.0) is not None:
+        # One that is dying may still need a moment.
+        moment = DYING_SECONDS if one.failed or one.error else 0.0
+        if process.wait(moment) is not None:
             one.error = f"the server died: {process.last_words()}"
         return one
 
     def show(
-        self, columns: dict[str, Cell], note: str = "",
+        self, columns: Columns, note: str = "",
         points: Sequence[Point] | None = None, title: str | None = None,
     ) -> None:
         """Print a row for each point, and why some have no figures.
@@ -283,24 +331,9 @@ class Session:
         columns: title -> what stands there; the first names the point.
         """
         points = self.points if points is None else points
-        table = Table(
-            title=title, box=box.SIMPLE_HEAD, pad_edge=False,
-            title_justify="left",
-        )
-        for index, head in enumerate(columns):
-            table.add_column(head, justify="right" if index else "left")
-        name, *rest = columns.values()
-        for point in points:
-            good = point.status == "ok"
-            cells = [cell(point) for cell in rest] if good else [
-                f"[red]{point.status}"]
-            table.add_row(name(point), *cells)
-        self.console.print(table)
+        show_points(self.console, columns, points, title)
         if note:
             self.console.print(f"[dim]{note}")
-        for point in points:
-            if point.reason:
-                self.say(f"{title_of(point)}: {escape(point.reason)}")
 
     def status(self) -> int:
         """The exit status: 1 if a point has no good run."""
@@ -308,19 +341,21 @@ class Session:
 
 
 def conduct(
-    name: str, options: argparse.Namespace, measure: Callable[[Session], int]
+    name: str, options: argparse.Namespace,
+    measure: Callable[[Session], int], place: str = "",
 ) -> int:
     """Measure, save, say where the figures are; the exit status.
 
-    It is that of `measure`; 1: stopped by an error; 2: the options ask
-    for what cannot be had; 130: interrupted, what was measured is kept.
+    place: the folder of docs/data of the committed run, if it is not
+    called like this. The status is that of `measure`; 1: stopped by an
+    error; 2: the options ask for what cannot be had; 130: interrupted,
+    what was measured is kept.
     """
     session = Session(name, options)
-    results, folder = session.results, session.folder
-    begun = time.monotonic()
+    folder = session.folder
     try:
         status = measure(session)
-        results.complete = True
+        session.results.complete = True
     except KeyboardInterrupt:
         status = 130
     except (Refused, InterpreterError) as error:
@@ -333,23 +368,28 @@ def conduct(
         if status == 130:
             session.say("\nInterrupted before anything was measured.")
         return status
-    results.seconds = round(time.monotonic() - begun, 1)
-    results.save(folder)
+    session.save()
     said = "Figures and raw outputs:"
     if status == 130:
         said = "Interrupted: what was measured is in"
     elif options.reference and status == 0:
-        folder = make_reference(folder, DATA / name)
+        folder = make_reference(folder, DATA / (place or name))
     session.say(f"\n{said} {typed(folder)}")
     return status
 
 
-def _patience(load: Load) -> float:
-    """Seconds after which a load is interrupted."""
-    if load.seconds is not None:
-        return load.seconds + GRACE_SECONDS
-    assert isinstance(load, ab.Load)
-    return SLACK_SECONDS + load.requests / LEAST_RATE
+def summary(one: Run) -> str:
+    """One line on a good run for the screen."""
+    if one.system_calls:
+        calls = one.figure("calls_per_request") or 0.0
+        return f"{calls:.1f} system calls a request"
+    words = f"{one.requests_per_second or 0:,.1f} requests/s"
+    if "p99" in one.latency_ms:
+        words += (
+            f", half within {one.latency_ms['p50']:,.0f} ms, "
+            f"99 % within {one.latency_ms['p99']:,.0f} ms"
+        )
+    return words + f", {one.failed} failed" * bool(one.failed)
 
 
 def _children() -> float:
@@ -359,49 +399,3 @@ def _children() -> float:
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-# Cells of a table ---------------------------------------------------------
-
-
-def title_of(point: Point) -> str:
-    """What a point is called: its server and what sets it apart."""
-    return f"{point.server}, {point.variant}".rstrip(", ")
-
-
-def median(point: Point, name: str) -> float | None:
-    """The median of a figure; None: not measured."""
-    try:
-        return point.median(name)
-    except KeyError:  # not in Run.extra
-        return None
-
-
-def figure(name: str, how: str = "{:,.0f}", unit: float = 1.0) -> Cell:
-    """A cell with the median of a figure, in this unit."""
-
-    def cell(point: Point) -> str:
-        value = median(point, name)
-        return "" if value is None else how.format(value / unit)
-
-    return cell
-
-
-def spread(name: str, how: str = "{:,.0f}", unit: float = 1.0) -> Cell:
-    """The same, and the lowest and the highest run below it."""
-    middle = figure(name, how, unit)
-
-    def cell(point: Point) -> str:
-        text = middle(point)
-        if not text:
-            return ""
-        low, high = point.spread(name) or (math.nan, math.nan)
-        ends = f"{how.format(low / unit)}-{how.format(high / unit)}"
-        return f"{text}\n[dim]{ends}" if low < high else text
-
-    return cell
-
-
-def failures(point: Point) -> str:
-    """A cell with how many requests failed."""
-    return str(sum(run.failed for run in point.runs))

@@ -1,0 +1,71 @@
+"""Runs a load generator, and ends it whatever happens."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from tools.bench import ab, wrk
+from tools.bench.cost import SAMPLE_SECONDS
+from tools.servers import ROOT
+
+Load = ab.Load | wrk.Load
+
+GRACE_SECONDS = 5.0  # for a load generator to end after its time
+SLACK_SECONDS = 60.0  # for a load that is a number of requests, and then
+LEAST_RATE = 200  # requests a second; slower than that has stopped
+END_SECONDS = 3.0  # for ab to print its figures after an interrupt
+
+# Name in commands -> how to run it, and how that is shown.
+PROGRAMS = {
+    "ab": ("ab",),
+    "python": (sys.executable, "-m", "tools.bench.client"),
+    "wrk": ("wrk",),
+}
+SHOWN = {**PROGRAMS, "python": ("python3", "-m", "tools.bench.client")}
+
+
+def patience(load: Load, delay: float) -> float:
+    """Seconds after which a load is interrupted.
+
+    delay: what a request waits, one after the other at worst.
+    """
+    if load.seconds is not None:
+        return load.seconds + GRACE_SECONDS
+    assert isinstance(load, ab.Load)
+    return SLACK_SECONDS + load.requests * (delay + 1 / LEAST_RATE)
+
+
+def run_load(
+    words: list[str], seconds: float, tick: Callable[[], None]
+) -> tuple[str, bool]:
+    """Run a load generator; its output, and whether it was interrupted.
+
+    After ``seconds`` it gets an interrupt, on which ab prints what it
+    has. ``tick`` is called every SAMPLE_SECONDS meanwhile.
+    """
+    deadline = time.monotonic() + seconds
+    with tempfile.TemporaryFile("w+b") as output:
+        process = subprocess.Popen(
+            words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )
+        late = False
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(SAMPLE_SECONDS)
+                tick()
+                if not late and time.monotonic() > deadline:
+                    late = True
+                    process.send_signal(signal.SIGINT)
+                if late and time.monotonic() > deadline + END_SECONDS:
+                    break
+        finally:
+            process.kill()  # nothing, if it has ended
+            process.wait()
+        output.seek(0)
+        return output.read().decode("utf-8", "replace"), late
