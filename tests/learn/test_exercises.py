@@ -53,6 +53,17 @@ def test_tables_are_cut_from_the_recordings() -> None:
         )
 
 
+# Starters that are longer than one page of idea: none may join them.
+LONGER = {"01.1", "01.2", "05.1", "05.2", "05.3", "07.3"}
+MOST_LINES = 80
+
+
+@each
+def test_a_starter_shows_its_idea_only(exercise: Exercise) -> None:
+    lines = len(exercise.starter.read_text("utf-8").splitlines())
+    assert (lines > MOST_LINES) == (exercise.id in LONGER), lines
+
+
 @each
 def test_complete(exercise: Exercise) -> None:
     for path in (exercise.starter, exercise.solution, exercise.tests):

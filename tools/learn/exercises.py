@@ -16,8 +16,11 @@ import yaml  # type: ignore[import-untyped]
 
 from tools.servers import ROOT
 
-COMMON = ROOT / "02_sockets" / "server.py"  # web.py is cut from it
-BANNER = "# === HTTP, the same in every step ="
+# web.py is cut from these: what 02 and 03 share, and below it what 04 and
+# 05 share and what all do.
+BLOCKING = ROOT / "02_sockets" / "server.py"
+LOOP = ROOT / "04_selectors" / "server.py"
+BANNER = "\n# === "
 END = '\n\nif __name__ == "__main__":'
 HINT = re.compile(r"^## Hint\b.*\n", re.MULTILINE)
 KEYS = {"title", "minutes", "read", "file", "beside", "like"}
@@ -99,27 +102,36 @@ class Exercise:
 
 @functools.cache
 def web() -> str:
-    """web.py: the HTTP and command line sections that all servers share.
+    """web.py: what the servers share, section by section.
 
-    Cut from step 02, so that an exercise shows nothing but its idea.
+    Cut from steps 02 and 04, so that an exercise shows nothing but its
+    idea.
     """
-    text = COMMON.read_text("utf-8")
-    head, banner, rest = text.partition(BANNER)
-    if not banner or END not in rest:
-        raise ExerciseError(f"{COMMON.name} has no banner {BANNER!r}")
-    imports = head[head.index("from __future__"):head.index("\n\nHEAD_")]
-    docstring = (
-        '"""What all servers share: HTTP and the command line.\n\n'
-        "The exercises import it, so that their own files show nothing\n"
-        "but how they wait. It is cut from 02_sockets/server.py, where\n"
-        'it stands below the idea.\n"""\n\n'
-    )
-    body = banner + rest[:rest.index(END)].rstrip() + "\n"
+    _, listener = shared(BLOCKING)
+    listener = listener[:listener.index(BANNER, 1)]
+    imports, body = shared(LOOP)
     # The help text is that of the program, not of this file.
     body = body.replace(
         "description=__doc__", 'description=sys.modules["__main__"].__doc__'
     )
-    return f"{docstring}{imports}\n\n{body}"
+    docstring = (
+        '"""What the servers share: all but their ideas.\n\n'
+        "The exercises import it, so that their own files show nothing\n"
+        "but how they wait. It is cut from 02_sockets/server.py and\n"
+        "04_selectors/server.py, where it stands below the idea.\n"
+        '"""\n\n'
+    )
+    return f"{docstring}{imports}\n\n{listener}{body}\n"
+
+
+def shared(path: Path) -> tuple[str, str]:
+    """The imports of a server, and its text from the first banner on."""
+    text = path.read_text("utf-8")
+    head, banner, rest = text.partition(BANNER)
+    if not banner or END not in rest:
+        raise ExerciseError(f"{path.name} has no banner {BANNER!r}")
+    imports = head[head.index("from __future__"):head.index("\n\n\n")]
+    return imports, banner + rest[:rest.index(END)].rstrip()
 
 
 @functools.cache

@@ -134,7 +134,8 @@ def fingerprint(graded: Sequence[Exercise]) -> dict[str, tuple[int, int]]:
     tools = ROOT / "tools"
     folders = [tools / "learn", tools / "common", *(e.folder for e in graded)]
     paths = [p for folder in folders for p in folder.glob("*.*")]
-    looks = {str(p): p.stat() for p in [*paths, exercises.COMMON]}
+    paths += [exercises.BLOCKING, exercises.LOOP]
+    looks = {str(p): p.stat() for p in paths}
     return {k: (v.st_size, v.st_mtime_ns) for k, v in looks.items()}
 
 

@@ -4,144 +4,73 @@ Run it:     python3 server.py
 The task:   task.md
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from argparse import Namespace
 
-from web import (
-    TICK,
-    BadRequest,
-    Parser,
-    Request,
-    announce,
-    between,
-    compute,
-    count,
-    main,
-    parse,
-    refuse,
-    respond,
-    stopping,
-)
-
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
-
-connections: set[socket.socket] = set()  # open now: here one or none
+import web
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Accept one connection after the other until asked to stop."""
-    listener.settimeout(TICK)
-    announce(listener)
-    while not stopping():
-        connection = accept(listener)
-        if connection is not None:
-            talk(connection, options)
+    listener.settimeout(web.TICK)
+    web.announce(listener)
+    while not web.stopping():
+        sock = web.accept(listener)
+        if sock is not None:
+            talk(sock, options)
     listener.close()
 
 
-def accept(listener: socket.socket) -> socket.socket | None:
-    """The next connection; None if there is none at the moment."""
-    try:
-        connection, _ = listener.accept()
-    except (TimeoutError, ConnectionError):  # nobody came, or has left
-        return None
-    except OSError:  # out of descriptors: wait until some are free
-        time.sleep(TICK)
-        return None
-    count(connections=1)
-    return connection
-
-
-def talk(connection: socket.socket, options: Namespace) -> None:
-    """Serve one connection and close it, whatever its client does."""
-    connections.add(connection)
-    with connection:
+def talk(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Each wait blocks, and all others wait, too."""
+    with sock:
         try:
-            answer_request(connection, options)
-            hang_up(connection)
-        except OSError:  # the client is gone or has stopped reading
+            answer_request(sock, options)
+            sock.shutdown(socket.SHUT_WR)
+            sock.settimeout(web.LINGER_SECONDS)
+            sock.recv(web.RECV_SIZE)  # its end, as a rule: see 02.4
+        except OSError:  # the client is gone, or too slow
             pass
         finally:
-            connections.discard(connection)
+            web.open_now.discard(sock)
 
 
-def answer_request(
-    connection: socket.socket, options: Namespace
-) -> None:
+def answer_request(sock: socket.socket, options: Namespace) -> None:
     """Read one request, do its work, send the answer."""
     try:
-        request = receive(connection, options.patience)
-    except BadRequest as error:
-        send(connection, refuse(error))
+        request = receive(sock, options.patience)
+    except web.BadRequest as error:
+        sock.sendall(web.refuse(error))
         return
     if request is None:
         return
     if request.status == 200:
-        if options.delay:
-            time.sleep(options.delay)  # blocks: all others wait too
-        compute(options.compute)
-    send(connection, respond(request, keep_alive=False))
+        time.sleep(options.delay)
+        web.compute(options.compute)
+    sock.sendall(web.respond(request, keep_alive=False))
+    web.count(requests=1)
 
 
-def receive(
-    connection: socket.socket, patience: float
-) -> Request | None:
-    """Read until a head is complete; None if the client ends first.
-
-    patience: seconds that the client has for the whole head.
-    """
+def receive(sock: socket.socket, patience: float) -> web.Request | None:
+    """Read until a head is complete; None if the client ends first."""
+    sock.settimeout(None)  # Here: for ever
     received = b""
-    connection.settimeout(None)  # Here: for ever
-    while (request := parse(received)) is None:
-        data = connection.recv(RECV_SIZE)
+    while (request := web.parse(received)) is None:
+        data = sock.recv(web.RECV_SIZE)
         if not data:
             return None
         received += data
     return request
 
 
-def send(connection: socket.socket, answer: bytes) -> None:
-    """Send a whole answer; sendall goes on where send came short."""
-    connection.settimeout(SEND_SECONDS)
-    connection.sendall(answer)
-    count(requests=1)
-
-
-def hang_up(connection: socket.socket) -> None:
-    """End our side, then read what the client still sends, and close.
-
-    Closing with unread bytes makes the kernel send a reset, which can
-    destroy our answer on its way (RFC 9112, section 9.6).
-    """
-    connection.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + LINGER_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
-        connection.settimeout(left)
-        if not connection.recv(RECV_SIZE):
-            break
-
-
-def stop_reading() -> None:
-    """On a signal: whoever waits for a request sees the end of it."""
-    for connection in list(connections):
-        try:
-            connection.shutdown(socket.SHUT_RD)
-        except OSError:  # it is closed already
-            pass
-
-
-def add_options(parser: Parser) -> None:
+def add_options(parser: web.Parser) -> None:
     """--patience, so that the tests need not wait so long."""
     parser.add_argument(
-        "--patience", type=between(0.1, 3600, float), default=10.0,
+        "--patience", type=web.between(0.1, 3600, float), default=10.0,
         help="seconds a client has for its head (%(default)s)",
-    )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(serve, wake=stop_reading, add_options=add_options)
+    web.main(serve, web.stop_reading, add_options)

@@ -4,193 +4,79 @@ Run it:     python3 server.py
 The task:   task.md
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
-import time
 from argparse import Namespace
 from asyncio import StreamReader, StreamWriter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
+import web
 from database import query
-from web import (
-    BACKLOG,
-    TICK,
-    BadRequest,
-    Parser,
-    Request,
-    announce,
-    between,
-    compute,
-    count,
-    main,
-    parse,
-    refuse,
-    respond,
-    stopping,
-)
-
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to take from the stream at a time
-ACCEPT_BATCH = 100  # connections to accept before others get a turn
-
-# The coroutines that serve a connection each, with what they write to.
-connections: dict[asyncio.Task[None], StreamWriter] = {}
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Run asyncio's event loop until asked to stop."""
-    asyncio.run(accept_all(listener, options))
+    asyncio.run(run(listener, options))
 
 
-async def accept_all(
-    listener: socket.socket, options: Namespace
-) -> None:
+async def run(listener: socket.socket, options: Namespace) -> None:
     """Start a task for each connection until asked to stop."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(on_trouble)
     loop.set_default_executor(ThreadPoolExecutor(options.workers))
-
-    def on_connect(reader: StreamReader, writer: StreamWriter) -> None:
-        task = loop.create_task(talk(reader, writer, options))
-        connections[task] = writer
-        task.add_done_callback(connections.pop)
-        count(connections=1)
-
     server = await asyncio.start_server(
-        on_connect, sock=listener, limit=RECV_SIZE, backlog=ACCEPT_BATCH
-    )
-    listener.listen(BACKLOG)  # asyncio has set it to ACCEPT_BATCH
-    announce(listener)
-    while not stopping():
-        await asyncio.sleep(TICK)
+        lambda reader, writer: talk(reader, writer, options),
+        sock=listener, backlog=web.BACKLOG,
+    )  # fmt: skip
+    web.announce(listener)
+    while not web.stopping():
+        await asyncio.sleep(web.TICK)
     server.close()
-    stop_reading()
-    if connections:
-        await asyncio.wait(connections)
-
-
-def on_trouble(
-    loop: asyncio.AbstractEventLoop, context: dict[str, Any]
-) -> None:
-    """Out of descriptors? asyncio itself tries again in a second."""
-    if not isinstance(context.get("exception"), OSError):
-        loop.default_exception_handler(context)
+    web.stop_reading()
+    while web.open_now:
+        await asyncio.sleep(web.TICK)
 
 
 async def talk(
     reader: StreamReader, writer: StreamWriter, options: Namespace
 ) -> None:
-    """Serve one connection and close it, whatever its client does."""
-    received = bytearray()  # what came and is not answered yet
-    patience = HEAD_SECONDS
+    """Serve one client. At each await, others go on."""
+    connection = web.Connection()
+    sock = writer.get_extra_info("socket")
+    web.open_now.add(sock)
+    web.count(connections=1)
     # Let drain wait until the kernel has taken everything.
     writer.transport.set_write_buffer_limits(high=0)
     try:
-        while await answer_request(
-            reader, writer, received, patience, options
-        ):
-            patience = IDLE_SECONDS
-        await hang_up(reader, writer)
-    except OSError:  # the client is gone or has stopped reading
+        while connection.next is not web.CLOSE:
+            if connection.next is web.WORK:
+                await asyncio.to_thread(work, options)
+                connection.worked()
+            elif connection.next is web.SEND:
+                writer.write(connection.unsent)
+                await writer.drain()
+                connection.sent(len(connection.unsent))
+                if connection.next is web.DRAIN:
+                    writer.write_eof()
+            else:
+                async with asyncio.timeout_at(connection.deadline):
+                    connection.came(await reader.read(web.RECV_SIZE))
+    except OSError:  # the client is gone, or too slow
         pass
     finally:
+        web.open_now.discard(sock)
         writer.transport.abort()  # close, and forget what is unsent
-
-
-async def answer_request(
-    reader: StreamReader,
-    writer: StreamWriter,
-    received: bytearray,
-    patience: float,
-    options: Namespace,
-) -> bool:
-    """Answer one request. May another one follow?"""
-    try:
-        request = await receive(reader, received, patience)
-    except BadRequest as error:
-        await send(writer, refuse(error))
-        return False
-    if request is None:
-        return False
-    if request.status == 200:
-        await asyncio.to_thread(work, options)
-    keep_alive = request.keep_alive and not stopping()
-    await send(writer, respond(request, keep_alive))
-    return keep_alive
 
 
 def work(options: Namespace) -> None:
     """What a page costs: a query, then computing. Blocks."""
     query(options.delay)
-    compute(options.compute)
+    web.compute(options.compute)
 
 
-async def receive(
-    reader: StreamReader, received: bytearray, patience: float
-) -> Request | None:
-    """Read until a head is complete; None if the client ends first."""
-    if received:  # the head has begun with the request before it
-        patience = HEAD_SECONDS
-    deadline = time.monotonic() + patience  # asyncio's own clock
-    while (request := parse(received)) is None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                data = await reader.read(RECV_SIZE)
-        except TimeoutError:
-            if received:
-                raise BadRequest(408, "too slow") from None
-            return None
-        if not data:
-            return None
-        if not received:  # the head begins
-            deadline = time.monotonic() + HEAD_SECONDS
-        received += data
-    del received[: request.size]
-    return request
-
-
-async def send(writer: StreamWriter, answer: bytes) -> None:
-    """Send a whole answer; drain waits until the client takes it."""
-    writer.write(answer)
-    async with asyncio.timeout(SEND_SECONDS):
-        await writer.drain()
-    count(requests=1)
-
-
-async def hang_up(reader: StreamReader, writer: StreamWriter) -> None:
-    """End our side, then read what the client still sends.
-
-    Closing with unread bytes makes the kernel send a reset, which can
-    destroy our answer on its way (RFC 9112, section 9.6).
-    """
-    writer.write_eof()
-    async with asyncio.timeout(LINGER_SECONDS):
-        while await reader.read(RECV_SIZE):
-            pass
-
-
-def stop_reading() -> None:
-    """When we stop: whoever waits for a request sees the end of it."""
-    for writer in connections.values():
-        try:
-            writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
-        except OSError:  # it is closed already
-            pass
-
-
-def add_options(parser: Parser) -> None:
+def add_options(parser: web.Parser) -> None:
     """Let the command line say how many threads may block."""
-    parser.add_argument(
-        "--workers", type=between(1, 10_000), default=10,
-        help="threads for what blocks (%(default)s)",
-    )  # fmt: skip
+    parser.add_argument("--workers", type=web.between(1, 1000), default=10)
 
 
 if __name__ == "__main__":
-    main(serve, add_options=add_options)
+    web.main(serve, add_options=add_options)

@@ -4,193 +4,83 @@ Run it:     python3 server.py
 The task:   task.md
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
-import time
 from argparse import Namespace
 from asyncio import StreamReader, StreamWriter
-from typing import Any
 
-from web import (
-    BACKLOG,
-    TICK,
-    BadRequest,
-    Parser,
-    Request,
-    announce,
-    between,
-    compute,
-    count,
-    main,
-    parse,
-    refuse,
-    respond,
-    stopping,
-)
-
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to take from the stream at a time
-ACCEPT_BATCH = 100  # connections to accept before others get a turn
-
-# The coroutines that serve a connection each, with what they write to.
-connections: dict[asyncio.Task[None], StreamWriter] = {}
+import web
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Run asyncio's event loop until asked to stop."""
-    asyncio.run(accept_all(listener, options))
+    web.HEAD_SECONDS, web.IDLE_SECONDS = options.patience, options.idle
+    asyncio.run(run(listener, options))
 
 
-async def accept_all(
-    listener: socket.socket, options: Namespace
-) -> None:
+async def run(listener: socket.socket, options: Namespace) -> None:
     """Start a task for each connection until asked to stop."""
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(on_trouble)
-
-    def on_connect(reader: StreamReader, writer: StreamWriter) -> None:
-        task = loop.create_task(talk(reader, writer, options))
-        connections[task] = writer
-        task.add_done_callback(connections.pop)
-        count(connections=1)
-
     server = await asyncio.start_server(
-        on_connect, sock=listener, limit=RECV_SIZE, backlog=ACCEPT_BATCH
-    )
-    listener.listen(BACKLOG)  # asyncio has set it to ACCEPT_BATCH
-    announce(listener)
-    while not stopping():
-        await asyncio.sleep(TICK)
+        lambda reader, writer: talk(reader, writer, options),
+        sock=listener, backlog=web.BACKLOG,
+    )  # fmt: skip
+    web.announce(listener)
+    while not web.stopping():
+        await asyncio.sleep(web.TICK)
     server.close()
-    stop_reading()
-    if connections:
-        await asyncio.wait(connections)
-
-
-def on_trouble(
-    loop: asyncio.AbstractEventLoop, context: dict[str, Any]
-) -> None:
-    """Out of descriptors? asyncio itself tries again in a second."""
-    if not isinstance(context.get("exception"), OSError):
-        loop.default_exception_handler(context)
+    web.stop_reading()
+    while web.open_now:
+        await asyncio.sleep(web.TICK)
 
 
 async def talk(
     reader: StreamReader, writer: StreamWriter, options: Namespace
 ) -> None:
-    """Serve one connection and close it, whatever its client does."""
-    received = bytearray()  # what came and is not answered yet
-    patience = options.patience
+    """Serve one client. At each await, others go on."""
+    connection = web.Connection()
+    sock = writer.get_extra_info("socket")
+    web.open_now.add(sock)
+    web.count(connections=1)
     # Let drain wait until the kernel has taken everything.
     writer.transport.set_write_buffer_limits(high=0)
     try:
-        while await answer_request(
-            reader, writer, received, patience, options
-        ):
-            patience = options.idle
-        await hang_up(reader, writer)
-    except OSError:  # the client is gone or has stopped reading
+        while connection.next is not web.CLOSE:
+            if connection.next is web.WORK:
+                await asyncio.sleep(options.delay)
+                web.compute(options.compute)
+                connection.worked()
+            elif connection.next is web.SEND:
+                writer.write(connection.unsent)
+                await writer.drain()
+                connection.sent(len(connection.unsent))
+                if connection.next is web.DRAIN:
+                    writer.write_eof()
+            else:
+                await receive(reader, connection)
+    except OSError:  # the client is gone
         pass
     finally:
+        web.open_now.discard(sock)
         writer.transport.abort()  # close, and forget what is unsent
 
 
-async def answer_request(
-    reader: StreamReader,
-    writer: StreamWriter,
-    received: bytearray,
-    patience: float,
-    options: Namespace,
-) -> bool:
-    """Answer one request. May another one follow?"""
+async def receive(reader: StreamReader, connection: web.Connection) -> None:
+    """Take what comes, as long as our patience lasts."""
     try:
-        request = await receive(reader, received, patience, options)
-    except BadRequest as error:
-        await send(writer, refuse(error))
-        return False
-    if request is None:
-        return False
-    if request.status == 200:
-        await asyncio.sleep(options.delay)  # others run meanwhile
-        compute(options.compute)  # nobody else runs meanwhile
-    keep_alive = request.keep_alive and not stopping()
-    await send(writer, respond(request, keep_alive))
-    return keep_alive
+        async with asyncio.timeout_at(connection.deadline):
+            data = await reader.read(web.RECV_SIZE)
+    except TimeoutError:
+        connection.late()
+    else:
+        connection.came(data)
 
 
-async def receive(
-    reader: StreamReader,
-    received: bytearray,
-    patience: float,
-    options: Namespace,
-) -> Request | None:
-    """Read until a head is complete; None if the client ends first.
-
-    patience: seconds until it begins, if nothing of it has come yet.
-    """
-    if received:  # the head has begun with the request before it
-        patience = options.patience
-    deadline = time.monotonic() + patience  # asyncio's own clock
-    while (request := parse(received)) is None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                data = await reader.read(RECV_SIZE)
-        except TimeoutError:
-            if received:
-                raise BadRequest(408, "too slow") from None
-            return None
-        if not data:
-            return None
-        if not received:  # the head begins
-            deadline = time.monotonic() + options.patience
-        received += data
-    del received[: request.size]
-    return request
-
-
-async def send(writer: StreamWriter, answer: bytes) -> None:
-    """Send a whole answer; drain waits until the client takes it."""
-    writer.write(answer)
-    async with asyncio.timeout(SEND_SECONDS):
-        await writer.drain()
-    count(requests=1)
-
-
-async def hang_up(reader: StreamReader, writer: StreamWriter) -> None:
-    """End our side, then read what the client still sends.
-
-    Closing with unread bytes makes the kernel send a reset, which can
-    destroy our answer on its way (RFC 9112, section 9.6).
-    """
-    writer.write_eof()
-    async with asyncio.timeout(LINGER_SECONDS):
-        while await reader.read(RECV_SIZE):
-            pass
-
-
-def stop_reading() -> None:
-    """When we stop: whoever waits for a request sees the end of it."""
-    for writer in connections.values():
-        try:
-            writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
-        except OSError:  # it is closed already
-            pass
-
-
-def add_options(parser: Parser) -> None:
+def add_options(parser: web.Parser) -> None:
     """Let the command line say how patient we are."""
-    parser.add_argument(
-        "--patience", type=between(0.01, 3600, float), default=10.0,
-        help="seconds for a client to send its head (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--idle", type=between(0.01, 3600, float), default=5.0,
-        help="seconds to begin another request (%(default)s)",
-    )  # fmt: skip
+    seconds = web.between(0.01, 3600, float)
+    parser.add_argument("--patience", type=seconds, default=10.0)
+    parser.add_argument("--idle", type=seconds, default=5.0)
 
 
 if __name__ == "__main__":
-    main(serve, add_options=add_options)
+    web.main(serve, add_options=add_options)
