@@ -269,26 +269,6 @@ def test_no_run_ends_the_build(
             render(f"```{body}\n```")
 
 
-@pytest.mark.parametrize(
-    "body",
-    ["", "section: beauty", "section: running\nservers: 08",
-     "section: running\nrules: help"],
-)  # fmt: skip
-def test_wrong_options_end_the_build(
-    save: Save, render: Render, body: str
-) -> None:
-    with pytest.raises(Exception, match="'conformance' cannot be made"):
-        render(f"```conformance\n{body}\n```")
-
-
-def test_ids_are_there_once(save: Save, render: Render) -> None:
-    page = "```conformance\nsection: refusing\n```\n\n```lessons\n```\n\n" * 2
-    html = render(page)
-    ids = re.findall(r' id="([^"]+)"', html)
-    assert len(ids) == len(set(ids))
-    assert html == render(page)
-
-
 def test_the_committed_run_fits_and_nothing_failed() -> None:
     run = rules_table.recorded()
     rules_table.check_rules(run, list(RULES))

@@ -329,19 +329,6 @@ def test_what_does_not_fit_ends_the_build(text: str, sentence: str) -> None:
         schedule.read(text)
 
 
-@pytest.mark.parametrize(("body", "sentence"), [
-    ("show: year", "show: session"),
-    ("show: session", "show: session (with its step)"),
-    ("show: session\nstep: 8", "there is no session 8"),
-    ("step: 2", "'show' is missing"),
-])  # fmt: skip
-def test_a_fence_that_asks_for_nothing_ends_the_build(
-    render: Render, body: str, sentence: str
-) -> None:
-    with pytest.raises(Exception, match=re.escape(sentence)):
-        render(f"```schedule\n{body}\n```")
-
-
 def test_every_session_shows_its_own_demonstrations() -> None:
     """What the page lists for a session is in the session's minutes."""
     text = (TEACH / "demonstrations.md").read_text("utf-8")

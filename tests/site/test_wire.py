@@ -166,23 +166,6 @@ def test_nothing_stands_unexplained_and_a_broken_file_ends_the_build(
         render(shown("strange"))
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("", "'exchange' is missing"),
-        ("exchange: nobody", "no exchange is called 'nobody'; there are bad"),
-        ("exchange: ../get", "no exchange is called"),
-        ("exchange: get\nshow: both", "show is request or answer"),
-        ("exchange: get\nsides: both", "no option 'sides'"),
-    ],
-)
-def test_what_is_no_wire_fence_ends_the_build(
-    body: str, why: str, render: Render
-) -> None:
-    with pytest.raises(Exception, match=why):
-        render(f"```wire\n{body}\n```\n")
-
-
 @needs_browser
 @pytest.mark.thorough
 @pytest.mark.parametrize(
