@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from tests.site.browsing import faults, needs_browser, open_page, visit
+from tests.site.browsing import Opened, faults, needs_browser, visit
 from tests.site.conftest import Render, small
 from tools.data.results import Results
 
@@ -111,9 +111,9 @@ def said(page: Page) -> list[str]:
 @needs_browser
 @pytest.mark.thorough
 def test_choosing_says_why_without_a_script(
-    browser: Browser, asked: Path
+    opened: Opened, asked: Path
 ) -> None:
-    page, trouble = open_page(browser, "light", width=375, script=False)
+    page = opened("light", width=375, script=False)
     page.goto(asked.as_uri())
     assert said(page) == []
     assert not page.get_by_text("Start over").first.is_visible()
@@ -131,16 +131,14 @@ def test_choosing_says_why_without_a_script(
     ]
     page.get_by_text("Start over").first.click()
     assert len(said(page)) == 2
-    page.context.close()
-    assert not trouble
 
 
 @needs_browser
 @pytest.mark.thorough
 def test_keys_choose_and_enter_sends_nothing(
-    browser: Browser, asked: Path
+    opened: Opened, asked: Path
 ) -> None:
-    page, trouble = open_page(browser, "light", script=False)
+    page = opened("light", script=False)
     page.goto(asked.as_uri())
     page.get_by_label("One").focus()
     page.keyboard.press("Space")
@@ -149,19 +147,15 @@ def test_keys_choose_and_enter_sends_nothing(
     page.keyboard.press("Enter")
     assert said(page)[0] == "✓ Right. One after the other."
     assert page.url == asked.as_uri()
-    page.context.close()
-    assert not trouble
 
 
 @needs_browser
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_answered_question_is_accessible_and_on_paper_all_are(
-    browser: Browser, asked: Path, scheme: str
+    opened: Opened, asked: Path, scheme: str
 ) -> None:
-    page, trouble = open_page(
-        browser, "dark" if scheme == "dark" else "light"
-    )
+    page = opened(scheme)
     visit(page, asked)
     page.emulate_media(media="print")
     assert len(said(page)) == 3 + 1 + 3
@@ -169,6 +163,4 @@ def test_an_answered_question_is_accessible_and_on_paper_all_are(
     page.emulate_media(media="screen")
     for box in page.locator(".seven-quiz input").all():
         box.check()
-    trouble += faults(page)
-    page.context.close()
-    assert not trouble
+    assert not faults(page)

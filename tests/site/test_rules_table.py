@@ -254,6 +254,8 @@ def test_a_lesson_that_was_not_seen_ends_the_build(
         (None, "cannot be read: No such file .*: record again"),
         ("{}", "has schema None, this version reads 1: record again"),
         ("nonsense", "is not a recorded test run"),
+        ("[]", "is not a recorded test run"),
+        ('{"schema": 1, "rules": 3}', "is not a recorded test run"),
     ],
 )
 def test_no_run_ends_the_build(

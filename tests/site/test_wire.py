@@ -7,9 +7,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.site.browsing import Scheme, needs_browser, open_page, visit
+from tests.site.browsing import Opened, Scheme, needs_browser, visit
 from tests.site.conftest import Render
 from tools.bench.experiments.wire import REQUESTS
 from tools.data import exchange
@@ -165,10 +164,10 @@ def test_nothing_stands_unexplained_and_a_broken_file_ends_the_build(
     ("scheme", "width", "columns"), [("light", 375, 8), ("dark", 1280, 16)]
 )
 def test_bytes_in_a_row(
-    browser: Browser, site: Path, scheme: Scheme, width: int, columns: int
+    opened: Opened, site: Path, scheme: Scheme, width: int, columns: int
 ) -> None:
     """Eight where it is narrow, else sixteen; nothing runs out."""
-    page, trouble = open_page(browser, scheme, width)
+    page = opened(scheme, width)
     visit(page, site / "reference" / "http.html")
     assert page.locator(".seven-wire").count() >= 2
     page.evaluate(
@@ -184,5 +183,3 @@ def test_bytes_in_a_row(
         "rows => rows.filter(r => r.scrollWidth > r.clientWidth).length"
     )
     assert beyond == 0
-    page.context.close()
-    assert not trouble

@@ -21,7 +21,6 @@ from tools.common.files import DataError
 from tools.data import exchange
 from tools.data.exchange import CODING, Exchange
 from tools.servers import by_name
-from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.meanings import MEANINGS, Meaning
@@ -156,9 +155,8 @@ def meaning(side: str, field: Field) -> tuple[str, Meaning]:
 # HTML ----------------------------------------------------------------
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """Captured bytes with each field explained."""
-    chosen = options.parse(text, ["exchange"], ["show", "caption"])
     name = chosen["exchange"]
     made = _load(name)
     asked = requests(made.sent)
@@ -313,4 +311,4 @@ def _caption(md: Any, made: Exchange, own: str) -> str:
     return f"<figcaption>{' '.join(words)}</figcaption>"
 
 
-wire = fence(_render)
+wire = fence(_render, "exchange", "show caption")
