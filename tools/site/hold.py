@@ -122,12 +122,10 @@ hold = fence(_render, "title", "run servers caption")
 
 
 def _legend(found: list[Row]) -> str:
-    end = ""
-    if any(row.end for row in found):
-        end = (
-            '<span><span class="seven-key seven-key--end"></span>'
-            "stopped, and by what</span>"
-        )
+    end = (
+        '<span><span class="seven-key seven-key--end"></span>'
+        "stopped, and by what</span>"
+    ) if any(row.end for row in found) else ""
     return (
         '<p class="seven-legend"><span>filled: every client was answered'
         f"</span>{end}</p>"
