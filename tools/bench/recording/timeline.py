@@ -275,7 +275,8 @@ def _client(
     lane = places.get(walk.thread.get(place, 0))
     if lane is None:
         raise TimelineError("a request was answered by an unknown thread")
-    return Client(*(time - zero for time in client + times), lane=lane)
+    facts = [*(time - zero for time in client + times), lane]
+    return Client(*facts)
 
 
 def _spans(deeds: list[_Deed], zero: int, length: int) -> tuple[Span, ...]:
