@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,8 @@ Scheme = Literal["light", "dark"]
 Motion = Literal["reduce", "no-preference"]
 LOCAL = ("file:", "data:", "about:", "blob:")
 PATIENCE = 30_000  # ms for what takes a moment, on a very busy machine
+
+Opened = Callable[..., Page]  # the fixture: `open_page` without a browser
 
 needs_browser = pytest.mark.skipif(
     not Path(CHROMIUM).exists() and not os.environ.get("CI"),
@@ -68,13 +71,16 @@ def settle(page: Page) -> None:
         page.wait_for_selector(".md-search[aria-label]", state="attached")
 
 
-def faults(page: Page, *rules: str) -> list[str]:
-    """What axe-core finds on a page, all of it or by these rules."""
+def faults(page: Page, *parts: str) -> list[str]:
+    """What axe-core finds on a page, or in parts of it (selectors)."""
     # Without preload: axe itself would fetch the style sheets.
-    options = {"preload": False} | ({"runOnly": [*rules]} if rules else {})
+    found = Axe().run(
+        page, context=[[part] for part in parts] or None,
+        options={"preload": False},
+    )
     return [
-        f"{found['id']}: {node['html'][:200]} "
+        f"{fault['id']}: {node['html'][:200]} "
         f"{node.get('failureSummary', '')[:300]}"
-        for found in Axe().run(page, options=options).response["violations"]
-        for node in found["nodes"]
+        for fault in found.response["violations"]
+        for node in fault["nodes"]
     ]

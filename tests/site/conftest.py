@@ -12,10 +12,10 @@ from typing import Any
 import markdown  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.site import sample
-from tests.site.browsing import CHROMIUM
+from tests.site.browsing import CHROMIUM, Opened, open_page
 from tools.common.launch import eventually
 from tools.data.results import REFERENCE, Results
 from tools.servers import ROOT
@@ -180,7 +180,9 @@ def small(folder: Path, **pages: str) -> subprocess.CompletedProcess[str]:
                       f"validation:{rest}", "utf-8")
     shutil.copytree(ROOT / "docs" / "assets", folder / "docs" / "assets")
     for name, text in pages.items():
-        (folder / "docs" / f"{name}.md").write_text(text, "utf-8")
+        page = folder / "docs" / f"{name}.md"
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(text, "utf-8")
     return run(
         "mkdocs", "none", "--strict", "-f", str(config),
         "-d", str(folder / "site"),
@@ -215,3 +217,18 @@ def browser() -> Iterator[Browser]:
         )
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Opened]:
+    """Opens windows, see `open_page`. Nothing may go wrong in them."""
+    windows: list[tuple[Page, list[str]]] = []
+
+    def another(*words: Any, **more: Any) -> Page:
+        windows.append(open_page(browser, *words, **more))
+        return windows[-1][0]
+
+    yield another
+    for page, trouble in windows:
+        page.context.close()
+        assert not trouble, "\n".join(trouble)

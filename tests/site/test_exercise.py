@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.site.conftest import Render
 from tools.learn import exercises
 from tools.servers import ROOT
@@ -47,21 +45,6 @@ def test_task_and_folded_hints(render: Render) -> None:
 def test_no_solution_is_on_the_site(site: Path) -> None:
     text = (site / "exercises" / "02_sockets.html").read_text()
     assert "received += data" not in text
-
-
-@pytest.mark.parametrize(
-    ("fence", "sentence"),
-    [
-        ("exercise\nid: 02.9", "there is no exercise '02.9'"),
-        ("exercises\nstep: 9", "step 9 has no exercises"),
-        ("exercise\nname: x", "there is no option 'name'"),
-    ],
-)
-def test_what_is_not_there_ends_the_build(
-    render: Render, fence: str, sentence: str
-) -> None:
-    with pytest.raises(Exception, match=re.escape(sentence)):
-        render(f"```{fence}\n```")
 
 
 def test_every_step_lists_its_exercises(site: Path) -> None:

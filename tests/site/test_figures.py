@@ -55,26 +55,6 @@ def test_the_readers_number_stands_beside(
     assert "yours" not in render("`#!num 01.sweep@1024.share`")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nonsense",
-        "99.classic.requests_per_second",
-        "01.nothing.requests_per_second",
-        "01.classic@11.requests_per_second",
-        "01.classic.nothing",
-        "01.raw-new.share",
-        "machine.owner",
-        "01.classic.failures / 01.classic.failures",
-    ],
-)
-def test_a_missing_number_ends_the_build(
-    reference: Results, render: Render, text: str
-) -> None:
-    with pytest.raises(Exception, match="cannot be made"):
-        render(f"`#!num {text}`")
-
-
 def test_a_failed_point_of_the_reference_ends_the_build(
     reference: Results, change: Change, render: Render
 ) -> None:
@@ -167,43 +147,6 @@ def test_machine_lessons_and_raw(own: Results, render: Render) -> None:
     assert 'class="seven-up">up to the pool<' in lessons
     raw = render("```raw\nserver: 06\nsuite: raw-keep\n```")
     assert "This is ApacheBench &amp; Co\nraw-keep</code>" in raw
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "bars\nsuite: classic",
-        "bars\nsuite: classic\ntitle: T\nservers: 08",
-        "bars\nsuite: classic\ntitle: T\nservers: 01\nmark: 02",
-        "bars\nsuite: classic\ntitle: T\nfigure: beauty",
-        "bars\nsuite: raw-new\ntitle: T\nfigure: share",
-        "bars\nsuite: classic\ntitle: T\nclients: ten",
-        "sweep\nservers: 01",
-        "abtable\nsuite: classic\nservers: 01\nmark: 02",
-        "abtable\nsuite: classic\nservers: 01\ncolumns: beauty",
-        "abtable\nsuite: classic\nservers: 01\nfailed: perhaps",
-        "abtable\nsuite: classic\nservers: 01\nservers: 02",
-        "machine\nname: x",
-        "lessons\nservers: 08",
-        "raw\nserver: 08\nsuite: classic",
-    ],
-)
-def test_a_fence_that_cannot_be_made_ends_the_build(
-    reference: Results, render: Render, body: str
-) -> None:
-    with pytest.raises(Exception, match=r"the fence '\w+' cannot be made"):
-        render(f"```{body}\n```")
-
-
-def test_ids_are_the_same_in_every_build_and_once_on_a_page(
-    reference: Results, render: Render
-) -> None:
-    page = f"{BARS}\n\n{BARS}\n\n{TABLE}\n\n{SWEEP}\n"
-    html = render(page)
-    ids = re.findall(r' id="([^"]+)"', html)
-    assert len(ids) == len(set(ids))
-    assert "bars-classic-requests-per-second-02-10" in ids
-    assert html == render(page)
 
 
 def test_raw_outputs_are_cut_at_the_next_command() -> None:

@@ -5,17 +5,13 @@ Only this page is built, for speed.
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
-    Axe,
-)
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.site import sample
-from tests.site.browsing import needs_browser, open_page
+from tests.site.browsing import Opened, faults, needs_browser
 from tests.site.conftest import small
 from tools.servers import ROOT, SERVERS
 
@@ -52,13 +48,11 @@ def compare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def window(browser: Browser, compare: Path) -> Iterator[Page]:
-    """The page in a browser. Nothing may go wrong in it."""
-    page, trouble = open_page(browser, "light")
+def window(opened: Opened, compare: Path) -> Page:
+    """The page in a browser."""
+    page = opened("light")
     settle(page, compare)
-    yield page
-    page.context.close()
-    assert not trouble, trouble
+    return page
 
 
 def settle(page: Page, file: Path, hash_: str = "") -> None:
@@ -147,9 +141,9 @@ def test_boxes(window: Page) -> None:
 
 
 def test_the_choice_stands_in_the_address(
-    browser: Browser, compare: Path
+    opened: Opened, compare: Path
 ) -> None:
-    page, trouble = open_page(browser, "light")
+    page = opened("light")
     settle(page, compare, "#show=03,07,nobody")
     assert boxes(page) == shown(page, "figure.seven-chart") == {"03", "07"}
     # Another link of the page keeps the choice.
@@ -160,33 +154,20 @@ def test_the_choice_stands_in_the_address(
         "document.querySelectorAll('.seven-choices :checked').length === 1"
     )
     assert shown(page, "figure.seven-chart") == {"01"}
-    page.context.close()
-    assert not trouble
 
 
-def test_without_a_script_all_is_there(
-    browser: Browser, compare: Path
-) -> None:
-    page, trouble = open_page(browser, "light", script=False)
+def test_without_a_script_all_is_there(opened: Opened, compare: Path) -> None:
+    page = opened("light", script=False)
     page.goto(compare.as_uri())
     assert not page.locator(".seven-compare-live").is_visible()
     assert page.locator(".seven-compare-plain").is_visible()
     assert shown(page, f"{BARS} svg") == EVERY
-    page.context.close()
-    assert not trouble
 
 
-def test_fit_and_accessible(browser: Browser, compare: Path) -> None:
+def test_fit_and_accessible(opened: Opened, compare: Path) -> None:
     """On a phone nothing scrolls to the side; axe-core finds nothing."""
-    page, trouble = open_page(browser, "dark", width=375)
+    page = opened("dark", width=375)
     settle(page, compare)
     press(page, "the seven steps")
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    done = Axe().run(page, options={"preload": False})
-    found = [
-        f"{each['id']}: {node['html'][:200]}"
-        for each in done.response["violations"] for node in each["nodes"]
-    ]
-    assert not found, "\n".join(found)
-    page.context.close()
-    assert not trouble
+    assert not faults(page)

@@ -1,12 +1,9 @@
 """How many each server held: the picture and the table of the fence."""
 
 import re
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.site.browsing import needs_browser, open_page, visit
 from tests.site.conftest import Render
 from tests.site.sample import Committed
 from tools.data.results import Point, Run
@@ -176,27 +173,3 @@ def test_every_stop_of_the_bench_has_a_meaning() -> None:
     from tools.bench.experiments.hold_ends import KINDS
 
     assert set(KINDS) == set(hold.STOPS)
-
-
-@needs_browser
-@pytest.mark.thorough
-@pytest.mark.parametrize("width", [375, 1280])
-def test_no_page_scrolls_sideways(
-    site: Path, browser: Browser, width: int
-) -> None:
-    page, trouble = open_page(browser, "light", width)
-    visit(page, site / "labs" / "hold.html")
-    wide = page.evaluate(
-        "document.documentElement.scrollWidth - innerWidth"
-    )
-    assert wide <= 0
-    outside = page.evaluate(
-        """() => [...document.querySelectorAll(
-            'figure.seven-chart svg.seven-svg text')].filter(t => {
-            const box = t.getBoundingClientRect();
-            return box.right > innerWidth + 1 || box.left < 0;
-        }).map(t => t.textContent)"""
-    )
-    assert outside == []
-    assert trouble == []
-    page.context.close()

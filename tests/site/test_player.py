@@ -4,24 +4,24 @@ A small site with the committed recordings is built; what the browser
 shows is compared with the recordings, never with what the script computes.
 """
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
-    Axe,
-)
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.site.browsing import Scheme, needs_browser, open_page, visit
+from tests.site.browsing import (
+    Opened,
+    Scheme,
+    faults,
+    needs_browser,
+    open_page,
+    visit,
+)
+from tests.site.conftest import small as site_of
 from tools.data import recording
 from tools.data.recording import NOBODY
-from tools.servers import ROOT
 from tools.site import race, race_stage
 from tools.site import source as pieces
 
@@ -43,11 +43,11 @@ ASLEEP = (
 FENCE = "```race\nservers: {}\ntitle: Some clients\n```\n\n"
 SOURCE = "```source\nfile: {}\nname: {}\n```\n\n"
 PAGES = {
-    "index.md": "# Page\n\n"
+    "index": "# Page\n\n"
     + SOURCE.format("02", "talk, wait")
     + SOURCE.format("03", "talk")
     + FENCE.format("02, 03") + FENCE.format("06-executor, 07"),
-    "steps/families.md": "# Families\n\n" + "".join(
+    "steps/families": "# Families\n\n" + "".join(
         FENCE.format(names)
         for names in ("01, 04", "03-pool, 05", "06-executor", "06, 07")
     ),
@@ -58,19 +58,7 @@ PAGES = {
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of two pages with races."""
     folder = tmp_path_factory.mktemp("race")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    config = re.sub(r"(?s)\nnav:.*?\nvalidation:", "\nvalidation:", config)
-    (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
-    shutil.copytree(ROOT / "docs" / "assets", folder / "docs" / "assets")
-    (folder / "docs" / "steps").mkdir()
-    for name, text in PAGES.items():
-        (folder / "docs" / name).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict",
-         "-f", folder / "mkdocs.yml", "-d", folder / "site"],
-        cwd=ROOT, capture_output=True, text=True,
-        env={**os.environ, "SEVEN_OWN": "none"},
-    )  # fmt: skip
+    done = site_of(folder, **PAGES)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site"
 
@@ -393,8 +381,8 @@ def test_play_by_mouse(lively: Player) -> None:
     expect(lively.box("answered")).not_to_have_count(20)
 
 
-def test_without_a_script(browser: Browser, small: Path) -> None:
-    page, trouble = open_page(browser, "light", script=False)
+def test_without_a_script(opened: Opened, small: Path) -> None:
+    page = opened("light", script=False)
     page.goto((small / "index.html").as_uri())
     player = Player(page)
     figure = player.figure
@@ -408,8 +396,6 @@ def test_without_a_script(browser: Browser, small: Path) -> None:
             expect(head).to_be_hidden()
     figure.locator("summary").click()
     expect(figure.locator("table").first).to_be_visible()
-    page.context.close()
-    assert not trouble
 
 
 SEEK = """part => document.querySelectorAll('.race-controls input').forEach(
@@ -432,10 +418,10 @@ OUTSIDE = """
     ("scheme", "width"), [("light", 375), ("dark", 1280)]
 )
 def test_everything_has_room_and_is_accessible(
-    browser: Browser, small: Path, scheme: Scheme, width: int
+    opened: Opened, small: Path, scheme: Scheme, width: int
 ) -> None:
     """No dot, ring or shelf leaves its box, whatever the time."""
-    page, trouble = open_page(browser, scheme, width)
+    page = opened(scheme, width)
     for name in ("index.html", "steps/families.html"):
         visit(page, small / name)
         for part in (0, 0.05, 0.4, 1, 0.3):
@@ -453,18 +439,10 @@ def test_everything_has_room_and_is_accessible(
             "document.querySelectorAll('details').forEach(d => d.open = true)"
         )
         # The rest of the page is looked at with the whole site.
-        done = Axe().run(
-            page, context=[["figure.seven-race"], ["pre"]],
-            options={"preload": False},
-        )
-        for found in done.response["violations"]:
-            for node in found["nodes"]:
-                trouble.append(f"{found['id']}: {node['html'][:200]}")
+        assert not faults(page, "figure.seven-race", "pre")
     links = page.locator("figure.seven-race").first.locator("figcaption a")
     data = "../data/recordings"
     assert [link.get_attribute("href") for link in links.all()] == [
         f"{data}/01.json", f"{data}/01.trace.json", f"{data}/04.json",
         f"{data}/04.trace.json", race.PERFETTO,
     ]  # fmt: skip
-    page.context.close()
-    assert not trouble, "\n".join(trouble)

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from tests.site.browsing import faults, needs_browser, open_page, visit
+from tests.site.browsing import Opened, faults, needs_browser, visit
 from tests.site.conftest import Render, small
 from tools.data.results import Results
 
@@ -57,56 +57,12 @@ def test_several_right_answers_are_boxes(render: Render) -> None:
     assert "Choose every answer" in html
 
 
-def test_names_and_ids_are_once_on_a_page_and_the_same_in_every_build(
-    reference: Results, render: Render
-) -> None:
-    page = "\n".join([fenced(ONE), fenced(ONE), fenced(SEVERAL)])
-    html = render(page)
-    ids = re.findall(r' id="([^"]+)"', html)
-    assert len(ids) == len(set(ids)) == 3 + 9 + 2
-    names = re.findall(r' name="([^"]+)"', html)
-    assert len(set(names)) == 3
-    assert set(re.findall(r' for="([^"]+)"', html)) < set(ids)
-    assert html == render(page)
-
-
 def test_it_stands_where_any_fence_can(render: Render) -> None:
     indented = "\n".join(f"    {x}" for x in fenced(SEVERAL).splitlines())
     html = render(f'Before.\n\n=== "Tab"\n\n{indented}\n\nAfter `x`.\n')
     assert "It waits for bytes." in html
     assert html.endswith("<p>After <code>x</code>.</p>")
     assert "data-seven-prose" not in html
-
-
-@pytest.mark.parametrize(("body", "why"), [
-    ("- [x] a | b\n- [ ] c | d", "'question' is missing"),
-    ("question: q?\n- [x] a | b", "two answers"),
-    ("question: q?\n- [ ] a | b\n- [ ] c | d", "marked as right"),
-    ("question: q?\n- [x] a | b\n- [ ] c", "needs ' | ' and why"),
-    ("question: q?\n- [x] a | b\n- [ ] c | ", "needs ' | ' and why"),
-    ("question: q?\n- [x] a | b\n- [ ] `c | d`", "needs ' | ' and why"),
-    ("question: q?\n- [x] a | b\n- [ ] | d", "needs ' | ' and why"),
-    ("question: q?\n- [x] a | b\n- [ ] a | d", "an answer is there"),
-    ("question: q?\n- [x] a | b\n- [y] c | d", "is not 'key: value'"),
-    ("question: q?\nanswer: a\n- [x] a | b", "no option 'answer'"),
-    ("question: q?\nquestion: r?\n- [x] a | b", "is there twice"),
-    ("question:\n- [x] a | b\n- [ ] c | d", "is not 'key: value'"),
-])  # fmt: skip
-def test_what_is_no_quiz_ends_the_build(
-    body: str, why: str, render: Render
-) -> None:
-    with pytest.raises(
-        Exception,
-        match=f"(?s)the fence 'quiz' cannot be made.*{re.escape(why)}",
-    ):
-        render(fenced(body))
-
-
-def test_a_number_that_is_not_there_ends_the_build(
-    reference: Results, render: Render
-) -> None:
-    with pytest.raises(Exception, match=r"the number .* cannot be made"):
-        render(fenced(ONE.replace("01.classic", "99.classic")))
 
 
 def build(folder: Path, *bodies: str) -> subprocess.CompletedProcess[str]:
@@ -155,9 +111,9 @@ def said(page: Page) -> list[str]:
 @needs_browser
 @pytest.mark.thorough
 def test_choosing_says_why_without_a_script(
-    browser: Browser, asked: Path
+    opened: Opened, asked: Path
 ) -> None:
-    page, trouble = open_page(browser, "light", width=375, script=False)
+    page = opened("light", width=375, script=False)
     page.goto(asked.as_uri())
     assert said(page) == []
     assert not page.get_by_text("Start over").first.is_visible()
@@ -175,16 +131,14 @@ def test_choosing_says_why_without_a_script(
     ]
     page.get_by_text("Start over").first.click()
     assert len(said(page)) == 2
-    page.context.close()
-    assert not trouble
 
 
 @needs_browser
 @pytest.mark.thorough
 def test_keys_choose_and_enter_sends_nothing(
-    browser: Browser, asked: Path
+    opened: Opened, asked: Path
 ) -> None:
-    page, trouble = open_page(browser, "light", script=False)
+    page = opened("light", script=False)
     page.goto(asked.as_uri())
     page.get_by_label("One").focus()
     page.keyboard.press("Space")
@@ -193,19 +147,15 @@ def test_keys_choose_and_enter_sends_nothing(
     page.keyboard.press("Enter")
     assert said(page)[0] == "✓ Right. One after the other."
     assert page.url == asked.as_uri()
-    page.context.close()
-    assert not trouble
 
 
 @needs_browser
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_answered_question_is_accessible_and_on_paper_all_are(
-    browser: Browser, asked: Path, scheme: str
+    opened: Opened, asked: Path, scheme: str
 ) -> None:
-    page, trouble = open_page(
-        browser, "dark" if scheme == "dark" else "light"
-    )
+    page = opened(scheme)
     visit(page, asked)
     page.emulate_media(media="print")
     assert len(said(page)) == 3 + 1 + 3
@@ -213,6 +163,4 @@ def test_an_answered_question_is_accessible_and_on_paper_all_are(
     page.emulate_media(media="screen")
     for box in page.locator(".seven-quiz input").all():
         box.check()
-    trouble += faults(page)
-    page.context.close()
-    assert not trouble
+    assert not faults(page)

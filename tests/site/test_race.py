@@ -13,7 +13,7 @@ import pytest
 from tests.site.conftest import Render
 from tools.data import recording
 from tools.data.recording import Client, Lane, Recording, Span, most_at_once
-from tools.servers import SERVERS, Server, by_name
+from tools.servers import by_name
 from tools.site import race, race_charts, race_data, race_lines, race_stage
 from tools.site import source as pieces
 from tools.site.errors import SiteError
@@ -182,15 +182,6 @@ def test_two_servers_on_one_clock(recordings: Path, render: Render) -> None:
     assert len(json.dumps(data)) < 20_000
 
 
-def test_the_same_html_every_time(recordings: Path, render: Render) -> None:
-    twice = f"{fence('02')}\n\n{fence('02')}"
-    first = render(twice)
-    assert first == render(twice)
-    assert 'id="race-02"' in first and 'id="race-02-2"' in first
-    ids = re.findall(r' id="([^"]+)"', first)
-    assert len(ids) == len(set(ids))
-
-
 def test_words_are_escaped(recordings: Path, render: Render) -> None:
     machine = replace(RUNS["07"].machine, cpu="C & <CPU>")
     note = "Seen from the clients."
@@ -253,24 +244,6 @@ def test_table_holds_every_client(recordings: Path, render: Render) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("servers: 08\ntitle: T", "no server is called '08'"),
-        ("servers: 01, 02, 03\ntitle: T", "one server or two"),
-        ("servers: 01, 01\ntitle: T", "one server or two"),
-        ("servers: 01", "the option 'title' is missing"),
-        ("title: T", "the option 'servers' is missing"),
-        ("servers: 01\ntitle: T\nspeed: 3", "no option 'speed'"),
-    ],
-)
-def test_mistakes(
-    recordings: Path, render: Render, body: str, why: str
-) -> None:
-    with pytest.raises(Exception, match=why):
-        render(f"```race\n{body}\n```")
-
-
 def test_recordings_that_cannot_be_played(
     recordings: Path, render: Render
 ) -> None:
@@ -311,15 +284,6 @@ def test_what_no_eye_parts_is_one_span() -> None:
 
 
 # --- The line that runs -----------------------------------------------------
-
-
-@pytest.mark.parametrize("one", SERVERS, ids=lambda s: s.name)
-def test_every_line_is_in_the_servers_file(one: Server) -> None:
-    """Fails if a server changes and race_lines.py does not."""
-    text = pieces.read(one.file)
-    for where in race_lines.LINES[one.name]:
-        line = text.splitlines()[race_lines.number(text, where) - 1]
-        assert where.text in line
 
 
 def test_a_changed_server_is_an_error() -> None:
@@ -447,18 +411,3 @@ def test_numbers(recordings: Path, render: Render) -> None:
         assert shown(word) == text, word
     ratio = made.length / RUNS["03"].length
     assert shown("race:02.last / race:03.last") == f"{ratio:.0f}"
-
-
-@pytest.mark.parametrize(
-    ("word", "why"),
-    [
-        ("race:02.middle", "the figures are first, last"),
-        ("race:02", "the figures are first, last"),
-        ("race:08.last", "no server is called '08'"),
-    ],
-)
-def test_numbers_that_are_not_there(
-    recordings: Path, render: Render, word: str, why: str
-) -> None:
-    with pytest.raises(Exception, match=why):
-        render(f"`#!num {word}`")

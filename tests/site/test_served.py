@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.site.browsing import needs_browser, open_page, settle
+from tests.site.browsing import Opened, needs_browser, settle
 from tools.common.launch import Launched, why_no_uring
 from tools.servers import by_name
 
@@ -47,11 +46,10 @@ def test_every_file_comes_as_it_is(port: int, site: Path) -> None:
 
 
 @needs_browser
-def test_a_browser_finds_its_way(browser: Browser, port: int) -> None:
+def test_a_browser_finds_its_way(opened: Opened, port: int) -> None:
     """From the page without a name through the search to another."""
     origin = f"http://127.0.0.1:{port}/"
-    page, trouble = open_page(
-        browser, "light", may_ask=(origin, "data:", "blob:", "about:")
+    page = opened("light", may_ask=(origin, "data:", "blob:", "about:")
     )
     bad: list[str] = []
     page.on("response", lambda answer: bad.append(answer.url)
@@ -69,8 +67,7 @@ def test_a_browser_finds_its_way(browser: Browser, port: int) -> None:
     page.wait_for_url("**/steps/07_parallel*")
     assert "SO_REUSEPORT" in page.locator("article").inner_text()
     settle(page)
-    assert not bad and not trouble
+    assert not bad
     answer = page.goto(f"{origin}steps/08_missing.html")
     assert answer and answer.status == 404
     assert "404" in page.locator("body").inner_text()
-    page.context.close()

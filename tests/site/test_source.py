@@ -85,14 +85,6 @@ def test_section_and_idea() -> None:
     assert (idea.first, idea.last) == (6, 24)
 
 
-def test_a_file_must_be_there_and_ours() -> None:
-    assert source.label("03-pool") == "03_threading/pool.py"
-    with pytest.raises(SiteError, match="there is no file"):
-        source.read("no/such.py")
-    with pytest.raises(SiteError, match="not in this repository"):
-        source.read("../outside.py")
-
-
 def test_every_server_has_an_idea() -> None:
     for one in SERVERS:
         idea = source.idea(source.read(one.name)).text
@@ -125,34 +117,11 @@ def test_source_fence(render: Render) -> None:
     for part in ("section: HTTP", "idea: yes", "whole: yes"):
         html = render(f"```source\nfile: 02\n{part}\n```")
         assert "language-python" in html
-    assert render("```source\nfile: 02\nname: PAGE, METHODS\n```")
+    html = render("```source\nfile: 03-pool\nname: PAGE, MAX_LINE\n```")
+    assert "03_threading/pool.py, lines" in html
 
 
 def test_diff_fence(render: Render) -> None:
     html = render("```stepdiff\nfrom: 02\nto: 03\n```")
     assert "language-diff" in html
     assert "02_sockets/server.py → 03_threading/server.py: " in html
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "source\nfile: 02\nname: nobody",
-        "source\nfile: no.py\nname: serve",
-        "source\nname: serve",
-        "source\nfile: 02",
-        "source\nfile: 02\nname: serve\nidea: yes",
-        "source\nfile: 02\nidea: no",
-        "source\nfile: 02\nsection: Nothing",
-        "source\nfile: 02\nline: 3",
-        "source\nnonsense",
-        "stepdiff\nfrom: 02\nto: 02",
-        "stepdiff\nfrom: 02",
-        "stepdiff\nfrom: 02\nto: 03\ncontext: many",
-    ],
-)
-def test_a_fence_that_cannot_be_made_ends_the_build(
-    render: Render, body: str
-) -> None:
-    with pytest.raises(Exception, match=r"the fence '\w+' cannot be made"):
-        render(f"```{body}\n```")

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from playwright.sync_api import Browser
 
-from tests.site.browsing import needs_browser, open_page, visit
+from tests.site.browsing import Opened, needs_browser, visit
 from tests.site.conftest import Render, pages
 from tools.common.launch import Launched, eventually
 from tools.learn import exercises
@@ -329,19 +328,6 @@ def test_what_does_not_fit_ends_the_build(text: str, sentence: str) -> None:
         schedule.read(text)
 
 
-@pytest.mark.parametrize(("body", "sentence"), [
-    ("show: year", "show: session"),
-    ("show: session", "show: session (with its step)"),
-    ("show: session\nstep: 8", "there is no session 8"),
-    ("step: 2", "'show' is missing"),
-])  # fmt: skip
-def test_a_fence_that_asks_for_nothing_ends_the_build(
-    render: Render, body: str, sentence: str
-) -> None:
-    with pytest.raises(Exception, match=re.escape(sentence)):
-        render(f"```schedule\n{body}\n```")
-
-
 def test_every_session_shows_its_own_demonstrations() -> None:
     """What the page lists for a session is in the session's minutes."""
     text = (TEACH / "demonstrations.md").read_text("utf-8")
@@ -473,9 +459,9 @@ def test_only_the_overview_leads_to_the_answers(site: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("address", ["", "without-answers", "only-questions"])
 def test_a_step_can_be_printed_without_its_answers(
-    browser: Browser, site: Path, address: str
+    opened: Opened, site: Path, address: str
 ) -> None:
-    page, trouble = open_page(browser, "light", width=700, script=False)
+    page = opened("light", width=700, script=False)
     page.emulate_media(media="print")
     visit(page, site / "steps" / "03_threading.html")
     if address:
@@ -491,8 +477,6 @@ def test_a_step_can_be_printed_without_its_answers(
     text = address != "only-questions"
     assert bool(shown("> p")) == bool(shown("> h2")) == text
     assert shown("> h1") == 1
-    page.context.close()
-    assert not trouble
 
 
 def test_the_addresses_for_printing_are_on_every_page_with_questions(

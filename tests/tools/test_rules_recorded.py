@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import FIXED, command
-from tools.common.files import DataError
 from tools.common.launch import eventually
 from tools.data import rules_seen
 from tools.data.rules_seen import Cell
@@ -314,19 +313,3 @@ def test_test_sh_sees_paths_as_the_caller_does(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "--conformance needs a value" in done.stderr
-
-
-def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
-    file = tmp_path / "seen.json"
-    for text, why in (
-        ('{"schema": 0}', "schema 0, this version reads"),
-        ("", "not a recorded test run"),
-        ("[]", "not a recorded test run"),
-        ('{"schema": 1, "rules": 3}', "not a recorded test run"),
-    ):
-        file.write_text(text)
-        with pytest.raises(DataError, match=why):
-            rules_seen.load(file)
-    file.unlink()
-    with pytest.raises(DataError, match="cannot be read: No such file"):
-        rules_seen.load(file)

@@ -149,21 +149,19 @@ def test_nothing_is_outside_of_the_recording_and_nothing_overlaps() -> None:
         assert one.begin < one.end == following.begin
 
 
-def test_what_comes_behind_the_request_is_not_the_request() -> None:
-    more = (7, 1086, 1, recv(4, 3))
-    (first, _) = one_by_one((*ONE_BY_ONE[:7], more, *ONE_BY_ONE[8:])).clients
-    assert first.read == 30
+def with_one_more(line: Line) -> Timeline:
+    """The same server with one more call."""
+    lines = sorted((*ONE_BY_ONE, line), key=lambda each: each[1])
+    return one_by_one(tuple(lines))
 
 
-def test_the_head_and_the_page_are_one_answer() -> None:
-    page = (7, 1072, 2, send(4))
-    (first, _) = one_by_one((*ONE_BY_ONE[:6], page, *ONE_BY_ONE[6:])).clients
-    assert first.answered == 1050
-
-
-def test_a_descriptor_that_is_closed_is_no_clients() -> None:
-    file = (7, 1096, 2, 'read(4, "x"..., 10) = 10')
-    made = one_by_one((*ONE_BY_ONE[:9], file, *ONE_BY_ONE[9:]))
+def test_what_is_not_the_request_or_its_answer() -> None:
+    # Bytes behind the request; the page behind its head.
+    for more in ((7, 1088, 1, recv(4, 3)), (7, 1072, 2, send(4))):
+        first = with_one_more(more).clients[0]
+        assert (first.read, first.answered) == (30, 1050)
+    # A file that has a descriptor which was a client's.
+    made = with_one_more((7, 1096, 2, 'read(4, "x"..., 10) = 10'))
     reads = [s for s in made.lanes[0].spans if s.kind == "read"]
     assert [span.begin for span in reads] == [25, 1120]
 
@@ -496,11 +494,8 @@ def test_what_is_tiny_is_merged() -> None:
     )
 
 
-def test_what_is_not_tiny_stays() -> None:
+def test_what_is_not_tiny_and_what_has_a_gap_stays() -> None:
     assert Span("wait", 108, 112, NOBODY) in simplify(SPANS, 4)
     assert Span("work", 105, 108, 0) in simplify(SPANS, 0)
-
-
-def test_spans_with_a_gap_stay_apart() -> None:
     spans = (Span("work", 0, 5, 1), Span("work", 6, 9, 1))
     assert simplify(spans, 100) == spans

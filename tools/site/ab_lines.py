@@ -27,15 +27,12 @@ def _line(lines: list[str], word: str) -> int:
     raise SiteError(f"ab printed no line that begins with {word!r}")
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """Lines of ab's first output for a server, unchanged."""
-    chosen = options.parse(
-        text, ["server", "suite", "from", "to"], ["clients"]
-    )
     server, suite = chosen["server"], chosen["suite"]
     options.server(server)
     output = data.printed(server, suite, options.whole(chosen, "clients"))
     return code(md, cut(output, chosen["from"], chosen["to"]), "text", "")
 
 
-ab_lines = fence(_render)
+ab_lines = fence(_render, "server suite from to", "clients")

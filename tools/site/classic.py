@@ -7,7 +7,7 @@ come from the reference.
 
 from typing import Any, NamedTuple
 
-from tools.site import elements, options
+from tools.site import elements
 from tools.site.fence_call import fence, uid
 from tools.site.figures import latency
 from tools.site.inline_number import inline
@@ -89,9 +89,8 @@ def _row(one: Classic) -> list[str]:
     ]
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """The article's table beside the reference."""
-    options.parse(text, [])
     shown = elements.table(
         HEAD, [_row(one) for one in CLASSICS],
         "The article's numbers beside ours", [one.server for one in CLASSICS],

@@ -34,9 +34,8 @@ def presets() -> dict[str, list[str]]:
     return found
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """A box for each server, and buttons for some together."""
-    options.parse(text, [])
     buttons = "".join(
         f'<button type="button" class="md-button" aria-pressed="false" '
         f'data-servers="{escape(" ".join(names))}">{escape(words)}</button>'

@@ -59,9 +59,8 @@ def _text(text: str, where: str) -> str:
     return html
 
 
-def _exercise(text: str, md: Any) -> str:
+def _exercise(given: dict[str, str], md: Any) -> str:
     """One exercise: what to do, and its hints."""
-    given = options.parse(text, required=["id"])
     try:
         found = known.by_id(given["id"])
     except ExerciseError as error:
@@ -88,9 +87,8 @@ def _exercise(text: str, md: Any) -> str:
     )
 
 
-def _exercises(text: str, md: Any) -> str:
+def _exercises(given: dict[str, str], md: Any) -> str:
     """A table of exercises."""
-    given = options.parse(text, required=["step"])
     step = None if given["step"] == "all" else options.whole(given, "step")
     chosen = [e for e in known.everything() if step in (None, e.step)]
     if not chosen:
@@ -110,5 +108,5 @@ def _exercises(text: str, md: Any) -> str:
     )
 
 
-exercise = fence(_exercise)
-exercises = fence(_exercises)
+exercise = fence(_exercise, "id")
+exercises = fence(_exercises, "step")

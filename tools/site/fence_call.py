@@ -14,25 +14,41 @@ from pymdownx.superfences import (  # type: ignore[import-untyped]
     SuperFencesException,
 )
 
+from tools.site import options
 from tools.site.errors import SiteError
 
-Render = Callable[[str, Any], str]  # what stands in a fence, the page: HTML
+# What stands in a fence, as it was read, and the page: HTML.
+Render = Callable[[Any, Any], str]
 
 
-def fence(render: Render) -> Callable[..., str]:
-    """A fence as superfences calls it, from what makes its HTML.
+def fence(
+    render: Render, required: str = "", optional: str = ""
+) -> Callable[..., str]:
+    """A fence as superfences calls it; its options, by their names.
+
+    render gets them as a dictionary.
+    """
+    return fence_of(render, functools.partial(
+        options.parse, required=required.split(), optional=optional.split()
+    ))
+
+
+def fence_of(
+    render: Render, read: Callable[[str], Any]
+) -> Callable[..., str]:
+    """A fence whose body is read in its own way.
 
     Zensical pickles the settings, so this is no function inside another.
     """
-    return functools.partial(_called, render)
+    return functools.partial(_called, render, read)
 
 
 def _called(
-    render: Render, source: str, language: str, css_class: str,
-    options: dict[str, Any], md: Any, **rest: Any,
+    render: Render, read: Callable[[str], Any], source: str, language: str,
+    css_class: str, settings: dict[str, Any], md: Any, **rest: Any,
 ) -> str:
     try:
-        return render(source, md)
+        return render(read(source), md)
     except Exception as error:  # anything else, superfences swallows
         why = str(error) if isinstance(error, SiteError) else repr(error)
         raise SuperFencesException(

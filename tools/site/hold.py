@@ -97,9 +97,8 @@ def _stop(point: Point) -> str:
     return word
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """How many clients each server held; see the top of this file."""
-    chosen = options.parse(text, ["title"], ["run", "servers", "caption"])
     name, title = chosen.get("run", SUITE), chosen["title"]
     points = experiments.points(name, SUITE)
     found = [
@@ -117,18 +116,16 @@ def _render(text: str, md: Any) -> str:
     )
 
 
-hold = fence(_render)
+hold = fence(_render, "title", "run servers caption")
 
 # The picture -------------------------------------------------------------
 
 
 def _legend(found: list[Row]) -> str:
-    end = ""
-    if any(row.end for row in found):
-        end = (
-            '<span><span class="seven-key seven-key--end"></span>'
-            "stopped, and by what</span>"
-        )
+    end = (
+        '<span><span class="seven-key seven-key--end"></span>'
+        "stopped, and by what</span>"
+    ) if any(row.end for row in found) else ""
     return (
         '<p class="seven-legend"><span>filled: every client was answered'
         f"</span>{end}</p>"

@@ -23,15 +23,12 @@ IN_C = "C-recv"  # what the line shows
 HEAD = ["Variant", "First", "Second", "Third"]  # functions of a profile
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """A chart, or with ``show: profile`` a table of functions.
 
     part: oldest, newest or libraries; shape: one or two; variants: which,
     in this order (default: all, as measured).
     """
-    chosen = options.parse(
-        text, ["title", "part", "shape"], ["variants", "show", "caption"]
-    )
     if chosen["shape"] not in SHAPES:
         raise SiteError(f"shape is one or two, not {chosen['shape']!r}")
     where = f"{chosen['part']}, {SHAPES[chosen['shape']]}"
@@ -109,4 +106,4 @@ def _profile(
     )
 
 
-frames = fence(_render)
+frames = fence(_render, "title part shape", "variants show caption")

@@ -7,7 +7,7 @@ are docs/data/labs-gil, of ``./bench.sh labs gil``.
 from typing import Any
 
 from tools.data.results import Point
-from tools.site import charts, experiments, options
+from tools.site import charts, experiments
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.figures import value, values
@@ -20,9 +20,8 @@ BARS = {
 }
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """One figure of the lab, of all interpreters, oldest first."""
-    chosen = options.parse(text, ["figure", "title"], ["caption"])
     name = chosen["figure"]
     points = experiments.points(RUN, SUITE)
     if all(value(point, name) is None for point in points):
@@ -54,4 +53,4 @@ def _label(name: str, points: list[Point]) -> str:
     return f"Python {name}" + (", no GIL" if free else "")
 
 
-gil = fence(_render)
+gil = fence(_render, "figure title", "caption")

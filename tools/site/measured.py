@@ -59,12 +59,8 @@ def _caption(chosen: dict[str, str], points: list[Point], suite: str) -> str:
     return result_tables.caption(chosen.get("caption", ""), points, suite)
 
 
-def _bars(text: str, md: Any) -> str:
+def _bars(chosen: dict[str, str], md: Any) -> str:
     """A bar chart of one figure of one suite."""
-    chosen = options.parse(
-        text, ["suite", "title"],
-        ["figure", "servers", "clients", "mark", "caption"],
-    )
     name, suite = chosen.get("figure", charts.RATE), chosen["suite"]
     figures.figure(name)
     rows = _rows(chosen)
@@ -78,9 +74,8 @@ def _bars(text: str, md: Any) -> str:
     )
 
 
-def _sweep(text: str, md: Any) -> str:
+def _sweep(chosen: dict[str, str], md: Any) -> str:
     """Requests/s over clients for several servers."""
-    chosen = options.parse(text, ["title"], ["servers", "caption"])
     servers = options.servers(chosen.get("servers", "steps"))
     lines = [_line(server) for server in servers]
     points = [point for line in lines for point in line.points]
@@ -99,12 +94,8 @@ def _line(server: Server) -> sweep_chart.Line:
     return sweep_chart.Line(server, points, own)
 
 
-def _abtable(text: str, md: Any) -> str:
+def _abtable(chosen: dict[str, str], md: Any) -> str:
     """The load generator's figures for one server or several."""
-    chosen = options.parse(
-        text, ["servers", "suite"],
-        ["clients", "mark", "caption", "failed", "columns"],
-    )
     rows, suite = _rows(chosen), chosen["suite"]
     names = [server.name for server, _, _ in rows]
     columns = options.words(chosen, "columns") or result_tables.COLUMNS
@@ -116,12 +107,8 @@ def _abtable(text: str, md: Any) -> str:
     )
 
 
-def _experiment(text: str, md: Any) -> str:
+def _experiment(chosen: dict[str, str], md: Any) -> str:
     """A table of a run of ``./bench.sh NAME``."""
-    chosen = options.parse(
-        text, ["run", "suite", "figures"],
-        ["against", "mark", "rows", "clients", "caption"],
-    )
     name, suite = chosen["run"], chosen["suite"]
     rows = chosen.get("rows", "").split(";")
     shown = experiments.show(
@@ -137,15 +124,13 @@ def _experiment(text: str, md: Any) -> str:
     )
 
 
-def _machine(text: str, md: Any) -> str:
+def _machine(chosen: dict[str, str], md: Any) -> str:
     """Where, when and with what the numbers were measured."""
-    options.parse(text, [])
     return result_tables.machine()
 
 
-def _lessons(text: str, md: Any) -> str:
+def _lessons(chosen: dict[str, str], md: Any) -> str:
     """The table of lessons, as the recorded run of the tests saw it."""
-    chosen = options.parse(text, [], ["servers"])
     servers = options.servers(chosen.get("servers", "all"))
     run = rules_table.recorded()
     rules_table.check_lessons(run, servers)
@@ -154,9 +139,8 @@ def _lessons(text: str, md: Any) -> str:
     )
 
 
-def _raw(text: str, md: Any) -> str:
+def _raw(chosen: dict[str, str], md: Any) -> str:
     """What ab printed in the first run of a suite, unchanged."""
-    chosen = options.parse(text, ["server", "suite"], ["clients"])
     server = options.server(chosen["server"]).name
     clients = options.whole(chosen, "clients")
     return result_tables.raw_output(
@@ -165,10 +149,14 @@ def _raw(text: str, md: Any) -> str:
     )
 
 
-bars = fence(_bars)
-sweep = fence(_sweep)
-abtable = fence(_abtable)
-experiment = fence(_experiment)
+bars = fence(_bars, "suite title", "figure servers clients mark caption")
+sweep = fence(_sweep, "title", "servers caption")
+abtable = fence(
+    _abtable, "servers suite", "clients mark caption failed columns",
+)
+experiment = fence(
+    _experiment, "run suite figures", "against mark rows clients caption",
+)
 machine = fence(_machine)
-lessons = fence(_lessons)
-raw = fence(_raw)
+lessons = fence(_lessons, "", "servers")
+raw = fence(_raw, "server suite", "clients")

@@ -26,7 +26,7 @@ from typing import Any
 
 from tools.site import options
 from tools.site.errors import SiteError
-from tools.site.fence_call import fence, uid
+from tools.site.fence_call import fence_of, uid
 from tools.site.prose import line as prose
 
 ANSWER = re.compile(r"- \[([ xX])\]\s*(.*)")
@@ -75,9 +75,9 @@ def _answer(right: bool, text: str) -> Answer:
     raise SiteError(f"the answer {text!r} needs ' | ' and why")
 
 
-def _render(text: str, md: Any) -> str:
+def _render(found: tuple[dict[str, str], list[Answer]], md: Any) -> str:
     """A question with answers to choose from."""
-    chosen, answers = parse(text)
+    chosen, answers = found
     ident = uid(md, "quiz", *chosen["question"].split()[:6])
     title = prose(md, chosen.get("title", "Predict"))
     question = prose(md, chosen["question"])
@@ -143,4 +143,4 @@ def _said(part: str, html: str) -> str:
     )
 
 
-quiz = fence(_render)
+quiz = fence_of(_render, parse)

@@ -47,9 +47,8 @@ class Run:
     stage: race_stage.Stage
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """Recordings of one server or two, on one clock."""
-    chosen = options.parse(text, ["servers", "title"], ["caption"])
     servers = options.servers(chosen["servers"])
     names = [server.name for server in servers]
     if len(names) > MOST_SERVERS or len(set(names)) != len(names):
@@ -269,4 +268,4 @@ def steps(stages: list[race_stage.Stage], end: int) -> list[int]:
     return sorted({0, *found, end})
 
 
-race = fence(_render)
+race = fence(_render, "servers title", "caption")

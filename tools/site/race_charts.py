@@ -60,17 +60,11 @@ def _bar(name: str, begin: float, end: float, y: float) -> str:
     """A part of a client's row; the two ways of waiting are lines."""
     kind = f"race-part race-part--{name}"
     if name in ("queued", "accepted"):
-        return _line(kind, begin, end, y + ROW / 2, y + ROW / 2)
+        x, middle = (svg.percent(begin), svg.percent(end)), y + ROW / 2
+        return svg.line(x, (middle, middle), kind)
     return svg.element(
         "rect", class_=kind, x=svg.percent(begin),
         width=svg.percent(end - begin), y=f"{y + 2:g}", height=ROW - 4,
-    )
-
-
-def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
-    return svg.element(
-        "line", class_=kind, x1=svg.percent(x1), x2=svg.percent(x2),
-        y1=f"{y1:g}", y2=f"{y2:g}",
     )
 
 
@@ -137,11 +131,12 @@ def _chart(
     grid = ""
     for tick in svg.ticks(top / 1000, 5):
         part = tick * 1000 / top
-        grid += _line("seven-grid", part, part, 0, height)
+        x = svg.percent(part)
+        grid += svg.line((x, x), (0, height), "seven-grid")
         anchor = "end" if part > 0.95 else "middle" if tick else "start"
         name = svg.text(
             f"{tick:,g}" if tick else "0 ms", class_="race-tick",
-            x=svg.percent(part), y=f"{height + 15:g}", text_anchor=anchor,
+            x=x, y=svg.px(height + 15), text_anchor=anchor,
         )
         if tick:
             grid += name
@@ -151,7 +146,7 @@ def _chart(
         "rect", class_="race-curtain", x="100%", y="0", width="0",
         height=f"{height + AXIS:g}",
     )
-    head = _line("race-head", 1, 1, -3, height)
+    head = svg.line(("100%", "100%"), (-3, height), "race-head")
     return svg.chart(
         uid, title, description, height + AXIS,
         grid + rows + curtain + head + labels, f"race race-chart--{view}",

@@ -127,12 +127,11 @@ def _when(run: Conformance) -> str:
     return f"Seen in the test run of {escape(', '.join(facts))}"
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """The rules of one section, a row each, and a column a server.
 
     ``servers`` names some of them; else all for which it has a rule.
     """
-    chosen = options.parse(text, ["section"], ["servers"])
     section = chosen["section"]
     if section not in SECTIONS:
         known = ", ".join(SECTIONS)
@@ -249,4 +248,4 @@ def _a(address: str, words: str) -> str:
     return f'<a href="{address}">{words}</a>'
 
 
-rules = fence(_render)
+rules = fence(_render, "section", "servers")

@@ -244,9 +244,8 @@ def _day(made: Plan, md: Any) -> str:
     return shown + _sum(made.worked, made.limits["day"], breaks)
 
 
-def _schedule(text: str, md: Any) -> str:
+def _schedule(given: dict[str, str], md: Any) -> str:
     """A session, all of them, or a day."""
-    given = options.parse(text, ["show"], ["step"])
     match given["show"], options.whole(given, "step"):
         case "session", int(step):
             return _session(plan(), step, md)
@@ -257,4 +256,4 @@ def _schedule(text: str, md: Any) -> str:
     raise SiteError("show: session (with its step), weeks or day")
 
 
-schedule = fence(_schedule)
+schedule = fence(_schedule, "show", "step")

@@ -165,11 +165,8 @@ def _own(text: str) -> list[str]:
     return [*idea(text).text.splitlines(), "", *tail]
 
 
-def _source(text: str, md: Any) -> str:
+def _source(chosen: dict[str, str], md: Any) -> str:
     """Pieces of one file as one block of code."""
-    chosen = options.parse(
-        text, ["file"], ["name", "section", "idea", "whole"]
-    )
     content = read(chosen["file"])
     match [(key, value) for key, value in chosen.items() if key != "file"]:
         case [("name", names)]:
@@ -207,9 +204,8 @@ def _join(found: list[Piece]) -> tuple[str, list[int | None]]:
     return "\n".join(lines), numbers
 
 
-def _stepdiff(text: str, md: Any) -> str:
+def _stepdiff(chosen: dict[str, str], md: Any) -> str:
     """What changed between two servers, the shared sections left out."""
-    chosen = options.parse(text, ["from", "to"], ["context"])
     old, new = chosen["from"], chosen["to"]
     context = options.whole(chosen, "context")
     found = changes(read(old), read(new), 2 if context is None else context)
@@ -220,5 +216,5 @@ def _stepdiff(text: str, md: Any) -> str:
     return code(md, found.text, "diff", title)
 
 
-source = fence(_source)
-stepdiff = fence(_stepdiff)
+source = fence(_source, "file", "name section idea whole")
+stepdiff = fence(_stepdiff, "from to", "context")

@@ -21,7 +21,6 @@ from tools.common.files import DataError
 from tools.data import exchange
 from tools.data.exchange import CODING, Exchange
 from tools.servers import by_name
-from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.meanings import MEANINGS, Meaning
@@ -95,26 +94,25 @@ def head(side: str, data: bytes, at: int) -> Message:
         for kind, part in start.groupdict().items()
     ]
     at = start.end()
-    while not data.startswith(b"\r\n", at):
-        match = HEADER.match(data, at)
-        if match is None:
-            raise SiteError(f"no header field at byte {at}")
+    while match := HEADER.match(data, at):
         name, value = (part.decode(CODING) for part in match.groups())
         fields.append(Field("field", match[0], at, value, name.lower()))
         at = match.end()
-    return Message(side, (*fields, Field("end", data[at : at + 2], at)))
+    if not data.startswith(b"\r\n", at):
+        raise SiteError(f"no header field at byte {at}")
+    return Message(side, (*fields, Field("end", b"\r\n", at)))
 
 
 def requests(data: bytes) -> list[Message]:
-    """What a client sent, cut into fields. Raises SiteError."""
+    """What a client sent, cut into fields. Raises SiteError.
+
+    Their bodies are not cut: a field of one would be no start line.
+    """
     made: list[Message] = []
     at = 0
     while at < len(data):
         made.append(head("request", data, at))
         at += len(made[-1].data)
-        for name in ("content-length", "transfer-encoding"):
-            if made[-1].value("field", name) is not None:
-                raise SiteError("a request with a body cannot be shown yet")
     return made
 
 
@@ -131,13 +129,11 @@ def answers(data: bytes, asked: list[Message]) -> list[Message]:
         size = len(data) - at if length is None else int(length)
         if size and request.value("method") != "HEAD":
             body = Field("body", data[at : at + size], at)
-            if len(body.data) < size:
-                raise SiteError("the bytes end within the body")
             found = Message("answer", (*found.fields, body))
             at += size
         made.append(found)
-    if at < len(data):
-        raise SiteError("more was answered than asked")
+    if at != len(data):
+        raise SiteError("the answers are not as long as they say")
     return made
 
 
@@ -159,9 +155,8 @@ def meaning(side: str, field: Field) -> tuple[str, Meaning]:
 # HTML ----------------------------------------------------------------
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """Captured bytes with each field explained."""
-    chosen = options.parse(text, ["exchange"], ["show", "caption"])
     name = chosen["exchange"]
     made = _load(name)
     asked = requests(made.sent)
@@ -316,4 +311,4 @@ def _caption(md: Any, made: Exchange, own: str) -> str:
     return f"<figcaption>{' '.join(words)}</figcaption>"
 
 
-wire = fence(_render)
+wire = fence(_render, "exchange", "show caption")

@@ -7,14 +7,13 @@ in µs of the system's clock, the clock of ``strace -ttt``.
 Try it:  python3 -m tools.bench.recording.burst 127.0.0.1 8000 20
 """
 
+import asyncio
 import json
 import os
 import re
-import selectors
 import socket
 import sys
 import time
-from collections.abc import Generator
 from dataclasses import astuple, dataclass
 
 SENT = "sent"  # the line that says: all have connected and sent
@@ -50,65 +49,42 @@ def burst(host: str, port: int, clients: int) -> list[Moments]:
 
     Prints SENT when all requests have left.
     """
+    return asyncio.run(_all((host, port), clients))
+
+
+async def _all(address: tuple[str, int], clients: int) -> list[Moments]:
     found = [Moments() for _ in range(clients)]
-    sockets = [socket.socket() for _ in found]
-    lives = [
-        _life(sock, (host, port), moments)
-        for sock, moments in zip(sockets, found, strict=True)
-    ]
-    deadline = time.monotonic() + SECONDS
-    sending = clients
+    lives = [_life(address, moments, found) for moments in found]
     try:
-        with selectors.DefaultSelector() as selector:
-            # Nothing else between the first to connect and the last.
-            begun = [next(life) for life in lives]
-            for sock, event, life in zip(sockets, begun, lives, strict=True):
-                selector.register(sock, event, life)
-            while selector.get_map():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise BurstError(f"no answer within {SECONDS:g} s")
-                for key, events in selector.select(left):
-                    wanted = next(key.data, 0)
-                    if not wanted:
-                        selector.unregister(key.fileobj)
-                        continue
-                    selector.modify(key.fileobj, wanted, key.data)
-                    if events == selectors.EVENT_WRITE:
-                        sending -= 1
-                        if not sending:
-                            print(SENT, flush=True)
+        async with asyncio.timeout(SECONDS):
+            await asyncio.gather(*lives)
+    except TimeoutError as error:
+        raise BurstError(f"no answer within {SECONDS:g} s") from error
     except OSError as error:
         raise BurstError(os.strerror(error.errno or 0)) from error
-    finally:
-        for sock in sockets:
-            sock.close()
     return found
 
 
-def _life(
-    sock: socket.socket, address: tuple[str, int], moments: Moments
-) -> Generator[int, None, None]:
-    """One client; yields the event it waits for. Raises BurstError."""
-    sock.setblocking(False)
-    moments.begun = now()
-    sock.connect_ex(address)
-    yield selectors.EVENT_WRITE
-    moments.connected = now()
-    failed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if failed:
-        raise BurstError(os.strerror(failed))
-    moments.port = sock.getsockname()[1]
-    # Before the call: the server may have it before that returns.
-    moments.sent = now()
-    sock.send(REQUEST.format(*address).encode("ascii"))
-    yield selectors.EVENT_READ
+async def _life(
+    address: tuple[str, int], moments: Moments, everybody: list[Moments]
+) -> None:
+    """One client. Raises BurstError."""
+    loop = asyncio.get_running_loop()
     received = b""
-    while data := sock.recv(RECV_SIZE):
-        moments.first_byte = moments.first_byte or now()
-        received += data
-        yield selectors.EVENT_READ
-    sock.close()
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        moments.begun = now()
+        await loop.sock_connect(sock, address)
+        moments.connected = now()
+        moments.port = sock.getsockname()[1]
+        # Before the call: the server may have it before that returns.
+        moments.sent = now()
+        await loop.sock_sendall(sock, REQUEST.format(*address).encode())
+        if all(each.sent for each in everybody):
+            print(SENT, flush=True)
+        while data := await loop.sock_recv(sock, RECV_SIZE):
+            moments.first_byte = moments.first_byte or now()
+            received += data
     moments.done = now()
     head, end, body = received.partition(b"\r\n\r\n")
     if not end or head.split(b" ")[1:2] != [b"200"]:

@@ -275,12 +275,8 @@ def _client(
     lane = places.get(walk.thread.get(place, 0))
     if lane is None:
         raise TimelineError("a request was answered by an unknown thread")
-    begun, connected, sent, first_byte, done = (t - zero for t in client)
-    accepted, read, answered = (t - zero for t in times)
-    return Client(
-        begun, connected, sent, first_byte, done, accepted, read, answered,
-        lane,
-    )  # fmt: skip
+    facts = [*(time - zero for time in client + times), lane]
+    return Client(*facts)
 
 
 def _spans(deeds: list[_Deed], zero: int, length: int) -> tuple[Span, ...]:
