@@ -12,7 +12,8 @@ from pymdownx.superfences import (  # type: ignore[import-untyped]
 from tests.site import sample
 from tools.data import sketches_seen
 from tools.rules import RULES
-from tools.site import figures
+from tools.site.figures import DASH
+from tools.site.inline_number import inline
 from tools.site.sketch_rules import breaks
 
 
@@ -65,10 +66,10 @@ def test_a_sketch_that_was_not_measured_is_a_dash(
     monkeypatch.setenv("SEVEN_REFERENCE", str(sample.save(tmp_path, run)))
     monkeypatch.setenv("SEVEN_OWN", "none")
     name = "02-sketch.classic.requests_per_second"
-    assert figures.inline(name) == figures.DASH
-    assert figures.inline(f"{name} / {name}") == figures.DASH
+    assert inline(name) == DASH
+    assert inline(f"{name} / {name}") == DASH
     (point,) = run.suite("classic", "02")
     point.server = "02-sketch"
     measured = sample.save(tmp_path / "more", run)
     monkeypatch.setenv("SEVEN_REFERENCE", str(measured))
-    assert "<data" in figures.inline(name)
+    assert "<data" in inline(name)

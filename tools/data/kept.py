@@ -13,7 +13,7 @@ from tools.data.results import Results, Run
 # Mode of a run -> its figures, by the names that pages use.
 FIGURES = {
     "full": {
-        "requests_per_second", "mean", "p50", "p99", "max", "cpu_ms",
+        "requests_per_second", "min", "mean", "p50", "p99", "max", "cpu_ms",
         "cores", "peak_memory", "threads", "context_switches",
         "calls_per_request",
     },

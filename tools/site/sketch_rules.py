@@ -42,9 +42,9 @@ def recorded() -> Conformance:
     return run
 
 
-def _render(text: str, md: Any) -> str:
+def _render(chosen: dict[str, str], md: Any) -> str:
     """The rules that the sketch of a step breaks, the usual faults first."""
-    number = options.parse(text, ["sketch"])["sketch"]
+    number = chosen["sketch"]
     sketch = options.server(f"{number}-sketch").name
     run = recorded()
     broken = sketches_seen.broken(run, sketch)
@@ -75,4 +75,4 @@ def _rule(name: str) -> str:
     return f'<a href="{CONTRACT}{name}">{escape(RULES[name].text)}</a>'
 
 
-breaks = fence(_render)
+breaks = fence(_render, "sketch")

@@ -25,7 +25,7 @@ def point(suite: str, name: str) -> dict[str, Any]:
     known = json.loads((REFERENCE / "results.json").read_text("utf-8"))
     found: dict[str, Any] = next(
         p for p in known["points"]
-        if (p["suite"], p["server"], p["variant"]) == (suite, name, "")
+        if (p["suite"], p["server"], p.get("variant", "")) == (suite, name, "")
     )
     return found
 
