@@ -468,24 +468,19 @@ def test_more_than_the_rings_hold(bench: Bench) -> None:
 
 
 def test_descriptors_of_closed_ones_come_again(bench: Bench) -> None:
-    seen: list[int] = []
+    seen = set()
     for number in range(60):
         client, fd = bench.one()
-        seen.append(fd)
-        word = b"%d" % number
-        client.sendall(word)
-        bench.engine.receive(fd, number % 2 == 0)
-        assert bench.next(RECEIVED)[3] == word
-        if number % 2 == 0:
-            bench.engine.cancel(fd)
-            assert bench.next(RECEIVED)[2] == -errno.ECANCELED
+        seen.add(fd)
+        client.sendall(b"%d" % number)
+        bench.engine.receive(fd)
+        assert bench.next(RECEIVED)[3] == b"%d" % number
         bench.engine.close(fd)
         bench.moment()
         assert client.recv(10) == b""
         client.close()
-    assert len(set(seen)) < 10, "closed descriptors are free again"
+    assert len(seen) < 10, "closed descriptors are free again"
     assert not bench.done
-
 
 
 @pytest.mark.parametrize("what", ["splice", "shutdown"])
