@@ -335,15 +335,3 @@ def test_half_close(shared: Running, server: Server) -> None:
         client.half_close()
         assert client.answer().status == 200
         assert client.rest() == b""
-
-
-@rule("half-close")
-def test_half_close_during_work(server: Server) -> None:
-    with (
-        running(server, "--delay", "0.5") as process,
-        process.client(GET) as client,
-    ):
-        time.sleep(0.2)
-        client.half_close()
-        assert client.answer().status == 200
-        assert client.rest() == b""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.process import load
 from tests.test_faults import GOOD, PIECES, damaged
 from tests.test_refusing import WRONG, long_head, long_line, many_fields
-from tools.common.raw_client import GET, GET_CLOSE, read_answer
+from tools.common.raw_client import GET, read_answer
 from tools.servers import ROOT
 
 
@@ -172,10 +172,3 @@ def expected_status(method: bytes, target: bytes) -> int:
     if method == b"POST":
         return 405
     return 404 if target == b"/missing" else 200
-
-
-def test_incomplete_is_none(http: ModuleType) -> None:
-    for data in (GET, GET_CLOSE):
-        for size in range(len(data)):
-            assert http.parse(data[:size]) is None
-        assert http.parse(data) is not None

@@ -114,12 +114,6 @@ def test_wrong(shared: Running, name: str) -> None:
     assert not failures
 
 
-@rule("page")
-def test_wrong_differ_from_good(shared: Running) -> None:
-    with shared.client(LINE + HOST + b"X: y" + END) as client:
-        assert client.answer().status == 200
-
-
 def long_line(size: int) -> bytes:
     """A good head with a request line of this size, without its CRLF."""
     path = b"/" + b"x" * (size - len(b"GET / HTTP/1.1"))
@@ -207,12 +201,6 @@ def test_body(shared: Running) -> None:
                     client.send_if_open(piece)
                 answers = read_answers(client.rest())
             assert [(a.status, a.closes) for a in answers] == [(status, True)]
-
-
-@rule("body")
-def test_body_never_sent(shared: Running) -> None:
-    data = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
-    assert refusal(shared, data) == 405
 
 
 @rule("expect")

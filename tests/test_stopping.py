@@ -22,12 +22,9 @@ BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
 @rule("stop")
 @BOTH
-@pytest.mark.parametrize("before", [0, 3], ids=["unused", "used"])
 @beside
-def test_stop(server: Server, number: int, before: int) -> None:
+def test_stop_of_an_unused_server(server: Server, number: int) -> None:
     with started(server) as process:
-        for _ in range(before):
-            process.assert_serves()
         process.signal(number)
         process.assert_ends()
 

@@ -12,10 +12,10 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -142,33 +142,16 @@ def reset(client: socket.socket) -> None:
     client.close()
 
 
-
-def in_thread(work: Callable[[], object]) -> threading.Thread:
-    """The other side of a conversation."""
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
+# The other side of a conversation: it ends, since clients have a time-out.
+BESIDE = ThreadPoolExecutor(4)
 
 
-class Reading:
-    """Another thread reads so many bytes, or all until the end."""
-
-    def __init__(self, client: socket.socket, size: int = 1 << 40) -> None:
-        self.client, self.size = client, size
-        self.parts: list[bytes] = []
-        self.thread = in_thread(self.read)
-
-    def read(self) -> None:
-        while self.size:
-            part = self.client.recv(min(self.size, 1 << 18))
-            self.parts.append(part)
-            self.size = self.size - len(part) if part else 0
-
-    def all(self) -> bytes:
-        """What came, once all is there."""
-        self.thread.join(PATIENCE)
-        assert not self.thread.is_alive(), "it still waits for more"
-        return b"".join(self.parts)
+def read(client: socket.socket, size: int = 1 << 40) -> bytes:
+    """So many bytes, or all until the end."""
+    data = bytearray()
+    while part := client.recv(min(size - len(data), 1 << 18)):
+        data += part
+    return bytes(data)
 
 
 def test_accept_receive_send(bench: Bench) -> None:
@@ -183,9 +166,6 @@ def test_accept_receive_send(bench: Bench) -> None:
     bench.engine.close(fd)
     bench.moment()
     assert client.recv(100) == b""
-
-
-
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -219,7 +199,6 @@ def test_shutdown_ends_our_side_only(bench: Bench) -> None:
     assert bench.next(RECEIVED)[3] == b"I go on"
 
 
-
 @pytest.mark.parametrize("how", ["single", "stream", "kernel without"])
 def test_more_than_all_buffers_hold(bench: Bench, how: str) -> None:
     if how == "kernel without":
@@ -251,15 +230,14 @@ def test_streams_and_others_mixed(bench: Bench) -> None:
                 client.shutdown(socket.SHUT_WR)
                 del left[client]
 
-    thread = in_thread(work)
+    thread = BESIDE.submit(work)
     assert bench.all_of(streams) == data
-    thread.join()
+    thread.result()
 
 
 def test_wait_without_blocking(bench: Bench) -> None:
     for _ in range(10):
         assert bench.engine.wait(block=False) == []
-
 
 
 def finish_send(bench: Bench, fd: int, data: bytes) -> None:
@@ -285,7 +263,6 @@ def fill(bench: Bench, fd: int, data: bytes) -> bytes:
         bench.engine.send(fd, data)
 
 
-
 def test_sending_and_receiving_at_once(bench: Bench) -> None:
     # A send that waits for room does not hold up what comes in; when
     # it is through, receiving goes on.
@@ -296,9 +273,9 @@ def test_sending_and_receiving_at_once(bench: Bench) -> None:
         bench.engine.send(fd, data)
         client.sendall(b"before")
         assert bench.next(RECEIVED)[3] == b"before"
-        reading = Reading(client, len(data))
+        reading = BESIDE.submit(read, client, len(data))
         finish_send(bench, fd, data)
-        assert reading.all() == data
+        assert reading.result() == data
         bench.moment(0.05)
         client.sendall(b"after")
         assert bench.next(RECEIVED)[3] == b"after"
@@ -316,7 +293,7 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
     client, fd = bench.one()
     for start, size in ((0, 5_000_000), (1, 1), (4097, 300_001)):
         whole = len(b"head") + size
-        reading = Reading(client, whole)
+        reading = BESIDE.submit(read, client, whole)
         sent = 0
         while sent < whole:
             head = b"head"[sent:]
@@ -328,7 +305,7 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
             assert 0 < result <= len(head) + 262_144
             sent += result
         assert sent == whole
-        assert reading.all() == b"head" + data[start : start + size]
+        assert reading.result() == b"head" + data[start : start + size]
 
 
 def test_a_file_that_became_short(bench: Bench, tmp_path: Path) -> None:
@@ -386,10 +363,10 @@ def test_send_now_what_is_too_much(bench: Bench, close: bool) -> None:
     assert 0 < sent < len(data)
     # There is room again later; and then we go on where it stopped.
     bench.engine.send(fd, data[sent:])
-    reading = Reading(client)
+    reading = BESIDE.submit(read, client)
     finish_send(bench, fd, data[sent:])
     bench.engine.shutdown(fd)
-    assert reading.all() == data
+    assert reading.result() == data
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -422,7 +399,6 @@ def test_cancel_receive(bench: Bench, stream: bool) -> None:
     assert bench.next(RECEIVED)[3] == b"later"
 
 
-
 def test_pause(bench: Bench) -> None:
     client, fd = bench.one()
     bench.engine.receive(fd, True)
@@ -434,13 +410,12 @@ def test_pause(bench: Bench) -> None:
     client.sendall(b"two")
     bench.moment(0.05)
     assert not bench.of(RECEIVED)
-    reading = Reading(client)
+    reading = BESIDE.submit(read, client)
     finish_send(bench, fd, data)  # the send has gone on
     bench.engine.receive(fd, True)
     assert bench.next(RECEIVED)[3] == b"two"
     bench.engine.shutdown(fd)
-    reading.all()
-
+    reading.result()
 
 
 def test_sleep_in_order(bench: Bench) -> None:
