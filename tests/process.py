@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,24 @@ def ever_within(seconds: float, attempt: Callable[[], float]) -> bool:
     Other work may hide that a server is quick, but not that it waits.
     """
     return any(attempt() < seconds for _ in range(5))
+
+
+def has_read(client: Client) -> bool:
+    """Has the server read all that this client sent?
+
+    Its kernel says so on Linux; elsewhere it has had the time to.
+    """
+    table = Path("/proc/net/tcp")
+    if not table.exists():
+        time.sleep(0.3)
+        return True
+    ends = client.socket.getpeername(), client.socket.getsockname()
+    ports = [f"{port:04X}" for _, port in ends]
+    for line in table.read_text().splitlines()[1:]:
+        _, here, there, _, queues, *_ = line.split()
+        if [here[-4:], there[-4:]] == ports:
+            return queues.endswith(":00000000")
+    return False
 
 
 class Running(Launched):

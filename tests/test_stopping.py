@@ -10,7 +10,14 @@ import pytest
 
 from tests.beside import beside
 from tests.marks import rule, slow
-from tests.process import Running, eventually, ever_within, started
+from tests.process import (
+    PATIENCE,
+    Running,
+    eventually,
+    ever_within,
+    has_read,
+    started,
+)
 from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
 from tools.servers import YES, Server
 
@@ -60,10 +67,9 @@ def seconds_to_end(process: Running, number: int) -> float:
 
 def under_way(process: Running, data: bytes) -> Client:
     """A client whose request the server has begun to work on."""
-    rest = process.descriptors()
     client = process.client(data)
-    assert eventually(lambda: process.descriptors() > rest)
-    time.sleep(0.3)  # its bytes are there already, now they are read
+    assert eventually(lambda: has_read(client), PATIENCE)
+    time.sleep(0.1)  # what it has read it looks at next
     return client
 
 
