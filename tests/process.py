@@ -4,7 +4,8 @@ import contextlib
 import importlib.util
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +30,32 @@ def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
     if server.step == 7 and server.workers and "--workers" not in options:
         found += ["--workers", "2"]  # the same on every machine
     return found
+
+
+def ever_within(seconds: float, attempt: Callable[[], float]) -> bool:
+    """Does it take less than this in one of five attempts?
+
+    Other work may hide that a server is quick, but not that it waits.
+    """
+    return any(attempt() < seconds for _ in range(5))
+
+
+def has_read(client: Client) -> bool:
+    """Has the server read all that this client sent?
+
+    Its kernel says so on Linux; elsewhere it has had the time to.
+    """
+    table = Path("/proc/net/tcp")
+    if not table.exists():
+        time.sleep(0.3)
+        return True
+    ends = client.socket.getpeername(), client.socket.getsockname()
+    ports = [f"{port:04X}" for _, port in ends]
+    for line in table.read_text().splitlines()[1:]:
+        _, here, there, _, queues, *_ = line.split()
+        if [here[-4:], there[-4:]] == ports:
+            return queues.endswith(":00000000")
+    return False
 
 
 class Running(Launched):

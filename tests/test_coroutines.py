@@ -38,32 +38,21 @@ def run_all(mini: Any, *coroutines: Coroutine) -> None:
 
 
 def test_tasks_take_turns_in_order(mini: Any) -> None:
-    seen = []
+    seen = ["main"]
 
     def count(name: str) -> Coroutine:
         for number in range(3):
             seen.append(f"{name}{number}")
             yield from mini.sleep(0)
 
-    run_all(mini, *map(count, "abc"))
-    assert seen == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
-
-
-def test_a_started_task_does_not_run_at_once(mini: Any) -> None:
-    seen = []
-
-    def other() -> Coroutine:
-        seen.append("other")
-        yield from ()
-
     def main() -> Coroutine:
-        task = mini.loop.start(other())
-        seen.append("main")
-        yield from task
-        seen.append("end")
+        tasks = [mini.loop.start(count(name)) for name in "abc"]
+        assert seen == ["main"]  # a task that starts does not run at once
+        for task in tasks:
+            yield from task
 
     mini.loop.run(main())
-    assert seen == ["main", "other", "end"]
+    assert " ".join(seen) == "main a0 b0 c0 a1 b1 c1 a2 b2 c2"
 
 
 def test_sleepers_wake_in_the_order_of_their_moments(mini: Any) -> None:
@@ -88,76 +77,51 @@ def test_equal_moments_keep_their_order(mini: Any) -> None:
     assert order == futures
 
 
-def test_an_error_of_a_future_is_raised_where_one_waits(mini: Any) -> None:
+@pytest.mark.parametrize("error", [None, ValueError("so it goes")])
+def test_all_who_wait_for_a_future_go_on(
+    mini: Any, error: Exception | None
+) -> None:
     future = mini.Future()
-    caught = []
+    seen: list[Exception | None] = []
 
     def waits() -> Coroutine:
         try:
             yield from future
-        except ValueError as error:
-            caught.append(error)
+        except ValueError as caught:
+            seen.append(caught)
+        else:
+            seen.append(None)
 
     def main() -> Coroutine:
-        task = mini.loop.start(waits())
-        yield from mini.sleep(0)
-        future.finish(ValueError("so it goes"))
-        future.finish()  # over is over: this changes nothing
-        yield from task
-
-    mini.loop.run(main())
-    assert [str(error) for error in caught] == ["so it goes"]
-    assert future.over and future.error is caught[0]
-
-
-def test_who_comes_after_the_end_does_not_wait(mini: Any) -> None:
-    future = mini.Future()
-    future.finish()
-    assert list(future) == []
-    failed = mini.Future()
-    failed.finish(ValueError("late"))
-    with pytest.raises(ValueError, match="late"):
-        list(failed)
-
-
-def test_all_who_wait_for_a_future_go_on(mini: Any) -> None:
-    future = mini.Future()
-    seen = []
-
-    def waits(name: str) -> Coroutine:
-        yield from future
-        seen.append(name)
-
-    def main() -> Coroutine:
-        tasks = [mini.loop.start(waits(name)) for name in "abc"]
+        tasks = [mini.loop.start(waits()) for _ in range(3)]
         yield from mini.sleep(0)
         assert seen == []
-        future.finish()
+        future.finish(error)
+        future.finish()  # over is over: this changes nothing
+        yield from waits()  # who comes after the end does not wait
+        assert seen == [error]
         for task in tasks:
             yield from task
 
     mini.loop.run(main())
-    assert seen == ["a", "b", "c"]
+    assert seen == [error] * 4
+    assert future.over and future.error is error
 
 
 def test_a_task_waits_for_another(
     mini: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And has its error, which is then nobody else's business."""
-    caught = []
 
     def fails() -> Coroutine:
         yield from mini.sleep(0.01)
         raise KeyError("gone")
 
     def main() -> Coroutine:
-        try:
+        with pytest.raises(KeyError):
             yield from mini.loop.start(fails())
-        except KeyError as error:
-            caught.append(error)
 
     mini.loop.run(main())
-    assert len(caught) == 1
     assert capsys.readouterr().err == ""
 
 
@@ -201,20 +165,16 @@ def test_a_socket_wakes_who_waits_for_it(mini: Any) -> None:
 
 def test_a_deadline_ends_a_wait(mini: Any) -> None:
     ours, theirs = socket.socketpair()
-    caught = []
+    begun = time.monotonic()
 
     def main() -> Coroutine:
-        try:
-            yield from mini.ready(ours, mini.READ, time.monotonic() + 0.05)
-        except TimeoutError as error:
-            caught.append(error)
+        with pytest.raises(TimeoutError):
+            yield from mini.ready(ours, mini.READ, begun + 0.05)
         # The socket can be waited for again.
         yield from mini.ready(ours, mini.WRITE, time.monotonic() + 60)
 
-    begun = time.monotonic()
     with ours, theirs:
         mini.loop.run(main())
-    assert len(caught) == 1
     assert time.monotonic() - begun >= 0.05
     assert not mini.loop.selector.get_map()
 

@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
-import hashlib
 import os
 import random
 import re
@@ -36,17 +34,44 @@ from tools.servers import Server
 
 STEP = range(7, 8)
 SECRET = b"nobody outside may read this"
+PAGE = b"this is page.html\n"
 LARGE = 20_000_000  # bytes: more than the kernel's buffers hold
 CHANGED = 1_000_000_000  # when the files were changed: in 2001
-BEFORE, SINCE = (formatdate(CHANGED + d, usegmt=True) for d in (-1, 0))
-AFTER = formatdate(CHANGED + 1, usegmt=True)
+OLDER = datetime.fromtimestamp(CHANGED, UTC)
+BEFORE, SINCE, AFTER = (
+    formatdate(CHANGED + d, usegmt=True) for d in (-1, 0, 1)
+)
 NONSENSE_DATES = ["soon", "", "0", "Fri, 99 Foo 2026 25:00:00 GMT"]
 # Sizes where one buffer, page or part ends and the next begins.
-SIZES = [
-    0, 1, 248, 2047, 2048, 2049, 4095, 4096, 4097, 16383, 16384, 16385,
-    65535, 65536, 65537, 131071, 131072, 131073, 262143, 262144, 262145,
-    524289, 1048575, 1048576, 1048577,
-]  # fmt: skip
+SIZES = [0, 1, 248, *(
+    size + more for size in (2048, 4096, 16384, 65536, 131072, 262144)
+    for more in (-1, 0, 1)
+), 524289, 1048575, 1048576, 1048577]  # fmt: skip
+TEXTS = [
+    "index.html", "page.html", "a.css", "a.js", "a.svg", "a.json", "a.txt",
+    "a.xml", "a.png", "a.ico", "a.woff2", "a.gz", "unknown.qqq", "unknown",
+    "with space.txt", "caf\u00e9.txt", "100%.txt", "a+b.txt", "%41.txt",
+    "what?.txt", ".html",
+]
+LINKS = {
+    "inside.txt": "a.txt", "sub/inside.txt": "../a.txt", "inside": "real",
+    "inside-absolute.txt": "{site}/a.txt", "out.txt": "../secret.txt",
+    "out-absolute.txt": "{site}/../secret.txt", "out": "..",
+    "out-beside": "../site-secret", "out-absolute": "/etc",
+    "twice.txt": "out.txt", "loop": "loop", "dangling": "nothing",
+    "itself": ".",
+}
+Own = Callable[[str, bytes], Path]
+
+
+def bytes_of(seed: object, size: int) -> bytes:
+    return random.Random(str(seed)).randbytes(size)
+
+
+def write(path: Path, data: bytes, changed: float = CHANGED) -> None:
+    """Write a file, and when it was changed."""
+    path.write_bytes(data)
+    os.utime(path, (changed, changed))
 
 
 @pytest.fixture
@@ -59,57 +84,44 @@ def engine(server: Server) -> str:
     return "uring"
 
 
-def bytes_of(seed: object, size: int) -> bytes:
-    return random.Random(str(seed)).randbytes(size)
-
-
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory to serve; beside it what must not come out."""
     outside = tmp_path_factory.mktemp("files")
-    folder = outside / "site"
-    for name in ("sub", "empty", "with space", "evil.example", "real"):
-        (folder / name).mkdir(parents=True)
+    site = outside / "site"
     (outside / "site-secret").mkdir()
-    for place in ("secret.txt", "site-secret/secret.txt", "index.html"):
-        (outside / place).write_bytes(SECRET)
-    (folder / "sub" / "index.html").write_text("<p>sub\n")
-    (folder / "sub" / "page.html").write_text("<p>page in sub\n")
-    (folder / "real" / "file.txt").write_text("real\n")
+    for name in ("sub", "empty", "with space", "evil.example", "real",
+                 "\\evil.example", "a\r\nSet-Cookie: b=c"):
+        (site / name).mkdir(parents=True)
+    for name in ("secret.txt", "site-secret/secret.txt", "index.html"):
+        write(outside / name, SECRET)
+    write(site / "sub" / "index.html", b"<p>sub\n")
+    write(site / "sub" / "page.html", b"<p>page in sub\n")
+    write(site / "real" / "file.txt", b"real\n")
+    write(site / "large.bin", bytes_of("large", LARGE))
     for number in SIZES:
-        write(folder / f"size-{number}.bin", bytes_of(number, number))
-    write(folder / "large.bin", bytes_of("large", LARGE))
-    texts = ["index.html", "page.html", "a.css", "a.js", "a.svg", "a.json"]
-    texts += ["a.txt", "a.xml", "a.png", "a.ico", "a.woff2", "a.gz"]
-    texts += ["unknown.qqq", "unknown", "with space.txt", "caf\u00e9.txt"]
-    texts += ["100%.txt", "a+b.txt", "%41.txt", "what?.txt", ".html"]
-    for name in texts:
-        write(folder / name, f"this is {name}\n".encode())
-    links = {
-        "inside.txt": "a.txt",
-        "sub/inside.txt": "../a.txt",
-        "inside": "real",
-        "inside-absolute.txt": str(folder / "a.txt"),
-        "out.txt": "../secret.txt",
-        "out-absolute.txt": str(outside / "secret.txt"),
-        "out": "..",
-        "out-beside": "../site-secret",
-        "out-absolute": "/etc",
-        "twice.txt": "out.txt",
-        "loop": "loop",
-        "dangling": "nothing",
-        "itself": ".",
-    }
-    for name, target in links.items():
-        (folder / name).symlink_to(target)
-    os.mkfifo(folder / "fifo")
-    return folder
+        write(site / f"size-{number}.bin", bytes_of(number, number))
+    for name in TEXTS:
+        write(site / name, f"this is {name}\n".encode())
+    for name, target in LINKS.items():
+        (site / name).symlink_to(target.format(site=site))
+    os.mkfifo(site / "fifo")
+    return site
 
 
-def write(path: Path, data: bytes, changed: float = CHANGED) -> None:
-    """Write a file, and when it was changed."""
-    path.write_bytes(data)
-    os.utime(path, (changed, changed))
+@pytest.fixture
+def own(tree: Path) -> Iterator[Own]:
+    """Makes files for one test, which may change them."""
+    made: list[Path] = []
+
+    def make(name: str, data: bytes) -> Path:
+        made.append(tree / f"own-{os.getpid()}-{name}")
+        write(made[-1], data)
+        return made[-1]
+
+    yield make
+    for path in made:
+        path.unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -147,61 +159,117 @@ def ask(
     """The answer to one request; the connection must be good for more."""
     with process.client(request(target, *fields, method=method)) as client:
         answer = client.answer(head=method == "HEAD")
-        if not answer.closes:
-            client.send(request("/page.html"))
-            again = client.answer()
-            assert (again.status, again.body) == (200, PAGE), again
-        assert client.taken == len(client.received), client.received
+        if answer.closes:
+            assert client.rest() == b""
+        else:
+            assert_goes_on(client)
         return answer
 
 
-PAGE = b"this is page.html\n"
+def assert_goes_on(client: Client) -> None:
+    """The next answer is as it should be, and nothing follows."""
+    answer = client.ask(request("/page.html"))
+    assert (answer.status, answer.body) == (200, PAGE), answer
+    assert client.taken == len(client.received), client.received
 
 
-@pytest.fixture
-def own(tree: Path) -> Iterator[Callable[[str, bytes], Path]]:
-    """Makes files for one test, which may change them."""
-    made: list[Path] = []
-
-    def make(name: str, data: bytes) -> Path:
-        path = tree / f"own-{os.getpid()}-{name}"
-        write(path, data)
-        made.append(path)
-        return path
-
-    yield make
-    for path in made:
-        path.unlink(missing_ok=True)
+# What comes back for a target.
 
 
-# What comes back for a file.
+TARGETS: list[tuple[str, str, bytes | None, tuple[int, ...]]] = [
+    ("file-name", """
+     /%70age.html /page.html? /page.html?a=1&b=%20
+     /page.html?/../../secret.txt /page.html?%zz% http://test/page.html
+     http://test:80/page.html?q HTTP://other/%70age.html
+     """, PAGE, (200,)),
+    ("file-name", "/ /?q http://test/ http://test http://test?q",
+     b"this is index.html\n", (200,)),
+    ("file-name", "/with%20space.txt", b"this is with space.txt\n", (200,)),
+    ("file-name", "/caf%C3%A9.txt /caf%c3%a9.txt",
+     "this is caf\u00e9.txt\n".encode(), (200,)),
+    ("file-name", "/100%25.txt", b"this is 100%.txt\n", (200,)),
+    ("file-name", "/a+b.txt /a%2Bb.txt", b"this is a+b.txt\n", (200,)),
+    ("file-name", "/%2541.txt", b"this is %41.txt\n", (200,)),
+    ("file-name", "/what%3F.txt", b"this is what?.txt\n", (200,)),
+    ("file-name", f"""
+     /missing /missing/page.html /page.html/ /page.html/x /Page.html
+     /%41.txt /a%2520b.txt /loop /dangling /loop/x /%ff.txt
+     /%ED%A0%80.txt /%0d%0a http://test/missing /itself/missing /*
+     /{"x" * 300} /{"x" * 5000} /{"x/" * 2500}
+     """, None, (404,)),
+    ("index", "/sub/ /sub/?q=1 /itself/sub/ /%73ub/", b"<p>sub\n", (200,)),
+    ("index", "/empty/ /with%20space/ /real/", None, (404,)),
+    ("no-way-out", r"""
+     /../secret.txt /../site-secret/secret.txt
+     /../../../../../../../../etc/passwd /sub/../../secret.txt /sub/.. /..
+     /../ /%2e%2e/secret.txt /%2E%2e/secret.txt /%2E%2e%2fsecret.txt
+     /%2e%2e%2F%2e%2e%2Fetc%2Fpasswd /.%2e/secret.txt /%2e./secret.txt
+     /..%2fsecret.txt /..%5csecret.txt /..\secret.txt
+     /sub%2f..%2f..%2fsecret.txt /%252e%252e/secret.txt
+     /%252e%252e%252fsecret.txt /%c0%ae%c0%ae/secret.txt
+     /%uff0e%uff0e/secret.txt //etc/passwd ///etc/passwd /%2fetc/passwd
+     /%2Fetc%2Fpasswd //secret.txt /sub%2fpage.html /sub%2Findex.html
+     /page.html%00 /page.html%00.txt /%00 /%00/../secret.txt /sub\page.html
+     /sub%5cpage.html /% /%2 /%zz /page.html% /page.html%2 /%-1.txt /%+1
+     /out.txt /out-absolute.txt /twice.txt /itself/out.txt /out /out/
+     /out/secret.txt /out/index.html /out/site/page.html/../../secret.txt
+     /out-beside /out-beside/ /out-beside/secret.txt /out-absolute
+     /out-absolute/ /out-absolute/passwd http://test/../secret.txt
+     http://test/%2e%2e/secret.txt file:///etc/passwd ftp://test/page.html
+     /.../secret.txt /..;/secret.txt /~root secret.txt ../secret.txt * ?
+     """, None, (400, 404)),
+    ("no-way-out", """
+     /inside.txt /sub/inside.txt /inside-absolute.txt /itself/inside.txt
+     /itself/itself/a.txt
+     """, b"this is a.txt\n", (200,)),
+    ("no-way-out", "/inside/file.txt", b"real\n", (200,)),
+]  # fmt: skip
+
+
+@by_rule(TARGETS, STEP)
+def test_targets(shared: Running, name: str) -> None:
+    for _, targets, body, statuses in (r for r in TARGETS if r[0] == name):
+        for target in targets.split():
+            answer = ask(shared, target)
+            assert answer.status in statuses, (target, answer)
+            assert body in (None, answer.body), (target, answer)
+            for secret in (SECRET, b"root:", b"file.txt"):
+                assert secret not in answer.raw, (target, answer)
+            if answer.status == 404:
+                assert answer.get("Content-Type").startswith("text/html")
+                assert b"404" in answer.body
+            if not answer.closes:
+                head = ask(shared, target, method="HEAD")
+                assert head.status == answer.status
+
+
+TYPES = {
+    "page.html": "text/html; charset=utf-8",
+    "a.css": "text/css; charset=utf-8",
+    "a.js": "text/javascript; charset=utf-8",
+    "a.svg": r"image/svg\+xml; charset=utf-8",
+    "a.json": "application/json; charset=utf-8",
+    "a.txt": "text/plain; charset=utf-8",
+    "a.xml": "(application|text)/xml; charset=utf-8",
+    "a.png": "image/png",
+    "a.ico": r"image/(x-icon|vnd\.microsoft\.icon)",
+    "a.woff2": "font/woff2",
+    "a.gz": "application/gzip",
+    "unknown.qqq": "application/octet-stream",
+    "unknown": "application/octet-stream",
+    ".html": "(application/octet-stream|text/html; charset=utf-8)",
+    "sub/": "text/html; charset=utf-8",
+}
 
 
 @rule("file", STEP)
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("page.html", "text/html; charset=utf-8"),
-        ("a.css", "text/css; charset=utf-8"),
-        ("a.js", "text/javascript; charset=utf-8"),
-        ("a.svg", r"image/svg\+xml; charset=utf-8"),
-        ("a.json", "application/json; charset=utf-8"),
-        ("a.txt", "text/plain; charset=utf-8"),
-        ("a.xml", "(application|text)/xml; charset=utf-8"),
-        ("a.png", "image/png"),
-        ("a.ico", r"image/(x-icon|vnd\.microsoft\.icon)"),
-        ("a.woff2", "font/woff2"), ("a.gz", "application/gzip"),
-        ("unknown.qqq", "application/octet-stream"),
-        ("unknown", "application/octet-stream"),
-        (".html", "(application/octet-stream|text/html; charset=utf-8)"),
-    ],
-)
-def test_types(shared: Running, name: str, kind: str) -> None:
-    answer = ask(shared, f"/{name}")
-    assert (answer.status, answer.body) == (200, f"this is {name}\n".encode())
-    assert re.fullmatch(kind, answer.get("Content-Type")), answer
-    assert not answer.get("Content-Encoding"), "it is sent as it is"
-    assert not answer.get("Transfer-Encoding")
+def test_types(shared: Running) -> None:
+    for name, kind in TYPES.items():
+        answer = ask(shared, f"/{name}")
+        assert answer.status == 200
+        assert re.fullmatch(kind, answer.get("Content-Type")), answer
+        assert not answer.get("Content-Encoding"), "it is sent as it is"
+        assert not answer.get("Transfer-Encoding")
 
 
 @rule("file", STEP)
@@ -209,7 +277,6 @@ def test_sizes(shared: Running) -> None:
     with shared.client() as client:
         for size in SIZES:
             answer = client.ask(request(f"/size-{size}.bin"))
-            assert answer.status == 200
             assert answer.get("Content-Length") == str(size)
             assert answer.body == bytes_of(size, size), size
             head = request(f"/size-{size}.bin", method="HEAD")
@@ -225,691 +292,110 @@ def test_file_head(shared: Running) -> None:
     assert get.get("Accept-Ranges") == "bytes"
     assert re.fullmatch(r'"[!#-~]+"', get.get("ETag")), "a strong tag"
     off = parsedate_to_datetime(get.get("Date")) - datetime.now(UTC)
-    assert abs(off.total_seconds()) < 5
-    for name, _ in get.fields:
-        assert [n for n, _ in get.fields].count(name) == 1, name
+    assert abs(off.total_seconds()) < PATIENCE
+    assert len(get.fields) == len(dict(get.fields)), "each field once"
     head = ask(shared, "/page.html", method="HEAD")
     assert head.status == 200
-
-    def lasting(answer: Answer) -> list[tuple[str, str]]:
-        return [field for field in answer.fields if field[0] != "Date"]
-
-    assert lasting(head) == lasting(get)
+    assert {**dict(head.fields), "Date": ""} == {
+        **dict(get.fields), "Date": "",
+    }
     tags = {ask(shared, f"/size-{n}.bin").get("ETag") for n in SIZES}
     assert len(tags) == len(SIZES), "different files have different tags"
 
 
 @rule("file-head", STEP)
-def test_odd_dates(
-    shared: Running, own: Callable[[str, bytes], Path]
-) -> None:
+def test_odd_dates(shared: Running, own: Own) -> None:
     path = own("odd", b"odd\n")
-    for changed in (0, 1, -1, -100_000, 2**31, 2**33, 2**38, 2**39):
+    future = time.time() + 1_000_000
+    for changed in (0, 1, -1, -100_000, 2**31, 2**33, 2**38, 2**39, future):
         try:
             os.utime(path, (changed, changed))
         except (OSError, OverflowError):  # more than this disk can say
             continue
         answer = ask(shared, f"/{path.name}")
         assert (answer.status, answer.body) == (200, b"odd\n"), changed
-
-
-@rule("file-head", STEP)
-def test_no_date_in_the_future(
-    shared: Running, own: Callable[[str, bytes], Path]
-) -> None:
-    # RFC 9110, section 8.8.2.1; it happens to whoever unpacks files.
-    path = own("future", b"odd\n")
-    later = time.time() + 1_000_000
-    os.utime(path, (later, later))
-    answer = ask(shared, f"/{path.name}")
-    if text := answer.get("Last-Modified"):
-        date = parsedate_to_datetime(text)
-        assert date <= parsedate_to_datetime(answer.get("Date"))
-
-
-@rule("file-name", STEP)
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
-        *[(each, "page.html") for each in (
-            "/%70age.html", "/page.html?", "/page.html?a=1&b=%20",
-            "/page.html?/../../secret.txt", "/page.html?%zz%",
-            "http://test/page.html", "http://test:80/page.html?q",
-            "HTTP://other/%70age.html",
-        )],
-        *[(each, "index.html") for each in (
-            "/", "/?q", "http://test/", "http://test", "http://test?q",
-        )],
-        ("/with%20space.txt", "with space.txt"),
-        ("/caf%C3%A9.txt", "caf\u00e9.txt"),
-        ("/caf%c3%a9.txt", "caf\u00e9.txt"), ("/100%25.txt", "100%.txt"),
-        ("/a+b.txt", "a+b.txt"), ("/a%2Bb.txt", "a+b.txt"),
-        ("/%2541.txt", "%41.txt"), ("/what%3F.txt", "what?.txt"),
-    ],
-)  # fmt: skip
-def test_names(shared: Running, target: str, name: str) -> None:
-    answer = ask(shared, target)
-    assert (answer.status, answer.body) == (200, f"this is {name}\n".encode())
-
-
-@rule("file-name", STEP)
-@pytest.mark.parametrize(
-    "target",
-    [
-        "/missing", "/missing/page.html", "/page.html/", "/page.html/x",
-        "/Page.html", "/%41.txt", "/a b.txt".replace(" ", "%2520"),
-        "/" + "x" * 300, "/" + "x" * 5000, "/" + "x/" * 2500, "/loop",
-        "/dangling", "/loop/x", "/%ff.txt", "/%ED%A0%80.txt", "/%0d%0a",
-        "http://test/missing", "/itself/missing", "/*",
-    ],
-)  # fmt: skip
-def test_missing_files(shared: Running, target: str) -> None:
-    answer = ask(shared, target)
-    assert answer.status == 404
-    assert answer.get("Content-Type").startswith("text/html")
-    assert b"404" in answer.body
+        # No date in the future: RFC 9110, section 8.8.2.1.
+        if changed == future and (text := answer.get("Last-Modified")):
+            date = parsedate_to_datetime(text)
+            assert date <= parsedate_to_datetime(answer.get("Date"))
 
 
 @rule("file-no-work", STEP)
 def test_files_do_not_wait(files: Server) -> None:
-    work = ("--delay", "60", "--compute", "1000000000")
+    work = ("--delay", "3600", "--compute", "1000000000")
     with running(files, *work) as process:
-        begin = time.monotonic()
         for target, status in (
             ("/page.html", 200), ("/", 200), ("/missing", 404),
             ("/sub", 301), ("/out.txt", 404),
         ):
             assert ask(process, target).status == status
-        assert time.monotonic() - begin < 60, "files do not wait"
-
-
-# Connections.
-
-
-CONVERSATION = [
-    (request("/page.html"), 200, PAGE),
-    (request("/size-65537.bin"), 200, bytes_of(65537, 65537)),
-    (request("/size-65537.bin", method="HEAD"), 200, b""),
-    (request("/missing"), 404, None), (request("/size-0.bin"), 200, b""),
-    (request("/sub"), 301, None),
-    (request("/size-4097.bin", "Range: bytes=-1"), 206,
-     bytes_of(4097, 4097)[-1:]),
-    (request("/a.txt", "If-None-Match: *"), 304, b""),
-    (request("/a.txt", 'If-Match: "x"'), 412, None),
-    (request("/a.txt", "Range: bytes=99-"), 416, None),
-    (request("/a.txt", method="BREW"), 501, None),
-    (request("/a.txt", method="POST"), 405, None),
-    (request("/size-1048577.bin"), 200, bytes_of(1048577, 1048577)),
-    (request("/sub/"), 200, b"<p>sub\n"),
-]  # fmt: skip
-
-
-def check_conversation(
-    client: Client, steps: list[tuple[bytes, int, bytes | None]]
-) -> None:
-    """All answers, in order and complete."""
-    for data, status, body in steps:
-        answer = client.answer(head=data.startswith(b"HEAD"))
-        assert answer.status == status, (data, answer)
-        if body is not None:
-            assert answer.body == body, (data, len(answer.body))
-
-
-@rule("file-keep", STEP)
-def test_files_pipelined(shared: Running) -> None:
-    data = b"".join(step[0] for step in CONVERSATION * 3)
-    with shared.client(data) as client:
-        check_conversation(client, CONVERSATION * 3)
-        client.half_close()
-        assert client.rest() == b""
-
-
-@rule("file-keep", STEP)
-def test_files_in_pieces(shared: Running) -> None:
-    draw = random.Random(7)
-    for sizes in ([1, 2, 3], [10, 30, 100], [500]):
-        data = b"".join(step[0] for step in CONVERSATION)
-        with shared.client() as client:
-            while data:
-                size = draw.choice(sizes)
-                client.send(data[:size])
-                data = data[size:]
-            check_conversation(client, CONVERSATION)
-
-
-@rule("file-keep", STEP)
-def test_files_and_connections(shared: Running) -> None:
-    with shared.client(request("/page.html", "Connection: close")) as client:
-        answer = client.answer()
-        assert (answer.body, answer.closes) == (PAGE, True)
-        assert client.rest() == b""
-    with shared.client(b"GET /page.html HTTP/1.0\r\n\r\n") as client:
-        assert client.answer().body == PAGE
-        assert client.rest() == b""
-    keep = b"GET /size-65537.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
-    with shared.client(keep) as client:
-        answer = client.answer()
-        assert len(answer.body) == 65537
-        assert answer.get("Connection").lower() == "keep-alive"
-        assert client.ask(keep).status == 200
-    for fields in (["Connection: close"], []):
-        data = request("/size-1048577.bin", *fields)
-        with shared.client(data) as client:
-            client.half_close()
-            assert len(client.answer().body) == 1048577
-            assert client.rest() == b""
-
-
-def talk(process: Running, seed: int) -> int:
-    """One client's own sequence of files; how many it checked."""
-    draw = random.Random(seed)
-    checked = 0
-    for _ in range(3):
-        steps = draw.choices(CONVERSATION, k=draw.randrange(1, 12))
-        data = b"".join(step[0] for step in steps)
-        with process.client() as client:
-            cut = draw.randrange(len(data))
-            client.send(data[:cut])
-            if draw.random() < 0.5:
-                time.sleep(draw.random() / 50)
-            client.send(data[cut:])
-            check_conversation(client, steps)
-            assert client.taken == len(client.received)
-        checked += len(steps)
-    return checked
-
-
-@pytest.mark.thorough
-@rule("file-keep", STEP)
-def test_files_never_mix(files: Server) -> None:
-    with running(files) as process:
-        ask(process, "/page.html")
-        with ThreadPoolExecutor(16) as pool:
-            done = [pool.submit(talk, process, seed) for seed in range(40)]
-            assert sum(each.result() for each in done) > 300
-
-
-# Large files, slow readers.
-
-
-def begin_large(client: Client, name: str, *fields: str) -> tuple[int, bytes]:
-    """Ask for a large file: its size, what came of its body."""
-    client.send(request(f"/{name}", *fields))
-    return begun(client)
-
-
-def begun(client: Client) -> tuple[int, bytes]:
-    """Wait for the head of a file: its size, what came of its body."""
-    while b"\r\n\r\n" not in client.received:
-        assert client.receive(PATIENCE), "no head"
-    head, _, body = client.received.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 "), head
-    found = re.search(rb"\r\nContent-Length: (\d+)", head)
-    assert found
-    return int(found[1]), body
-
-
-def rest_of(client: Client, wanted: int, most: int = 1 << 18) -> bytearray:
-    """Receive so many bytes, or less if the server ends before."""
-    data = bytearray()
-    with contextlib.suppress(ConnectionError):
-        while len(data) < wanted:
-            piece = client.socket.recv(min(most, wanted - len(data)))
-            if not piece:
-                break
-            data += piece
-    return data
-
-
-@rule("file-large", STEP)
-def test_large_file(shared: Running) -> None:
-    expected = hashlib.sha256(bytes_of("large", LARGE)).digest()
-    with shared.client() as client:
-        for _ in range(2):  # and the connection is kept
-            client.received = b""
-            size, body = begin_large(client, "large.bin")
-            assert size == LARGE
-            body += rest_of(client, size - len(body))
-            assert hashlib.sha256(body).digest() == expected
-        client.received = b""
-        assert client.ask(request("/page.html")).body == PAGE
-
-
-@pytest.mark.thorough
-@rule("file-large", STEP)
-def test_large_file_read_slowly(shared: Running) -> None:
-    expected = bytes_of("large", LARGE)
-    with Client(shared.port, receive_buffer=16384) as client:
-        size, body = begin_large(client, "large.bin", "Connection: close")
-        for number in range(12):  # small pieces with breaks
-            time.sleep(1.5 if number == 6 else 0.05)
-            body += rest_of(client, 300_000, 4096)
-            ask(shared, "/page.html")
-        body += rest_of(client, size - len(body) + 1)
-        assert body == expected
-
-
-@rule("file-large", STEP)
-def test_two_large_files_in_a_row(shared: Running) -> None:
-    data = request("/large.bin") * 2 + request("/page.html")
-    expected = bytes_of("large", LARGE)
-    with shared.client(data) as client:
-        for _ in range(2):
-            _, body = begun(client)
-            body = bytes(body[:LARGE]) + rest_of(client, LARGE - len(body))
-            assert body == expected
-            client.received = b""
-        assert client.answer().body == PAGE
-
-
-@rule("file-large", STEP)
-def test_a_large_file_is_not_kept_in_memory(files: Server) -> None:
-    with running(files, "--workers", "1") as process:
-        ask(process, "/page.html")
-        before = own_memory(process)
-        crowd = [
-            Client(process.port, request("/large.bin"), receive_buffer=4096)
-            for _ in range(10)
-        ]
-        ask(process, "/page.html")
-        time.sleep(0.5)
-        grown = (own_memory(process) - before) / 2**20
-        assert grown < 16, f"memory grew by {grown:.0f} MiB"
-        for client in crowd:
-            client.reset()
-
-
-def own_memory(process: Running) -> int:
-    """Resident bytes but for the pages of files, which all share."""
-    total = 0
-    for each in process.processes():
-        text = Path(f"/proc/{each.pid}/status").read_text()
-        found = re.search(r"RssAnon:\s+(\d+) kB", text)
-        total += int(found[1]) * 1024 if found else 0
-    return total
-
-
-@rule("file-large", STEP)
-def test_stop_lets_a_file_finish(files: Server) -> None:
-    with (
-        started(files) as process,
-        Client(process.port, receive_buffer=1 << 16) as client,
-    ):
-        size, body = begin_large(client, "large.bin")
-        process.signal(signal.SIGTERM)
-        time.sleep(1)
-        body += rest_of(client, size - len(body))
-        assert len(body) == LARGE
-        client.received = b""
-        assert client.rest() == b""
-        process.assert_ends()
-
-
-def leave(client: Client, how: str) -> None:
-    """Vanish in the middle of an answer."""
-    if how == "half":
-        client.half_close()
-        time.sleep(0.02)
-    elif how == "more":
-        client.send(request("/page.html") * 3)
-    if how == "close":
-        client.close()
-    else:
-        client.reset()
-
-
-def open_large(process: Running) -> None:
-    """Let every worker open the files: it may keep them open."""
-    for _ in range(20):
-        with process.client() as client:
-            client.ask(request("/page.html"))
-            client.received, client.taken = b"", 0
-            begin_large(client, "large.bin")
-
-
-@rule("file-left", STEP)
-@pytest.mark.parametrize("how", ["reset", "close", "half", "more"])
-def test_leaving_in_the_middle(files: Server, how: str) -> None:
-    with running(files) as process:
-        open_large(process)
-        for _ in range(20):  # the kernel keeps a thread or two for us
-            client = process.client()
-            begin_large(client, "large.bin")
-            leave(client, how)
-        before = process.warm_up()
-        steady = process.client()
-        for wanted in (0, 1, 100_000, 5_000_000):
-            crowd = [process.client() for _ in range(5)]
-            for client in crowd:
-                begin_large(client, "large.bin")
-                rest_of(client, wanted)
-            for client in crowd:
-                leave(client, how)
-            assert steady.ask(request("/page.html")).body == PAGE
-        steady.close()
-        process.assert_at_rest(before)
-
-
-@pytest.mark.thorough
-@rule("file-left", STEP)
-def test_half_closed_readers_take_no_threads(files: Server) -> None:
-    # The kernel takes a half-closed connection for ready at any time;
-    # an io_uring that has to wait for it all the same uses a thread.
-    with running(files, "--workers", "1") as process:
-        ask(process, "/page.html")
-        before = process.threads()
-        data = request("/large.bin")
-        clients = [
-            Client(process.port, data, receive_buffer=4096)
-            for _ in range(40)
-        ]
-        for client in clients:
-            client.half_close()
-        assert ask(process, "/page.html").body == PAGE
-        spent = process.cpu()
-        time.sleep(1)
-        assert process.threads() <= before + 4
-        spent = process.cpu() - spent
-        assert spent < 0.5, f"{spent:.1f} CPU seconds in 1 s: a busy loop"
-        last = clients.pop()
-        for client in clients:
-            client.reset()
-        _, body = begun(last)
-        assert body + rest_of(last, LARGE) == bytes_of("large", LARGE)
-        last.close()
-
-
-@slow
-@pytest.mark.thorough
-@rule("file-left", STEP)
-def test_who_never_reads_a_file_is_dropped(files: Server) -> None:
-    with running(files) as process:
-        open_large(process)
-        before = process.warm_up()
-        begin = time.monotonic()
-        clients = [
-            Client(process.port, request("/large.bin"), receive_buffer=4096)
-            for _ in range(4)
-        ]
-
-        def gone() -> bool:
-            return process.descriptors() <= before[0]
-
-        assert eventually(lambda: not gone(), PATIENCE)
-        assert eventually(gone, PATIENCE, every=0.1), "never dropped"
-        took = time.monotonic() - begin
-        assert took > 9.5, f"dropped after {took:.1f} s already"
-        for client in clients:
-            client.close()
-        process.assert_at_rest(before)
-
-
-# Changes on disk.
-
-
-@rule("file-changes", STEP)
-def test_changes_show_at_once(
-    shared: Running, own: Callable[[str, bytes], Path]
-) -> None:
-    path = own("change.txt", b"one\n")
-    target = f"/{path.name}"
-    tags = set()
-    with shared.client() as client:
-        for number in range(6):
-            data = f"{number:03}\n".encode()  # always the same size
-            write(path, data, CHANGED + number)
-            for _ in range(2):
-                answer = client.ask(request(target))
-                assert answer.body == data
-                since = formatdate(CHANGED + number, usegmt=True)
-                assert answer.get("Last-Modified") == since
-            assert answer.get("ETag") not in tags
-            tags.add(answer.get("ETag"))
-        for tag in tags - {answer.get("ETag")}:
-            field = f"If-None-Match: {tag}"
-            assert client.ask(request(target, field)).status == 200
-        write(path, b"now it is longer\n", CHANGED + 5)
-        assert client.ask(request(target)).body == b"now it is longer\n"
-        write(path, b"", CHANGED + 5)
-        assert client.ask(request(target)).body == b""
-        path.unlink()
-        assert client.ask(request(target)).status == 404
-        path.mkdir()
-        assert client.ask(request(target)).status == 301
-        assert client.ask(request(target + "/")).status == 404
-        path.rmdir()
-        path.symlink_to("../secret.txt")
-        assert client.ask(request(target)).status == 404
-        path.unlink()
-        write(path, b"new again\n")
-        assert client.ask(request(target)).body == b"new again\n"
-        replacement = path.with_suffix(".new")
-        write(replacement, b"put there\n")
-        replacement.replace(path)
-        assert client.ask(request(target)).body == b"put there\n"
-
-
-@rule("file-under-way", STEP)
-@pytest.mark.parametrize("change", ["grow", "remove", "replace", "touch"])
-def test_file_changes_under_way(
-    shared: Running, own: Callable[[str, bytes], Path], change: str
-) -> None:
-    data = bytes_of("under way", LARGE)
-    path = own("under-way.bin", data)
-    with shared.client() as client:
-        size, body = begin_large(client, path.name)
-        assert size == LARGE
-        if change == "grow":
-            with path.open("ab") as file:
-                file.write(b"more" * 1_000_000)
-        elif change == "remove":
-            path.unlink()
-        elif change == "replace":
-            other = path.with_suffix(".new")
-            other.write_bytes(b"other" * 1_000_000)
-            other.replace(path)
-        else:
-            os.utime(path)
-        body += rest_of(client, size - len(body))
-        assert body == data
-        client.received = b""
-        assert client.ask(request("/page.html")).body == PAGE
-
-
-@rule("file-under-way", STEP)
-@pytest.mark.parametrize("left", [0, 1, 1_000_000, 1_048_576, LARGE // 2])
-def test_file_is_shortened_under_way(
-    shared: Running, own: Callable[[str, bytes], Path], left: int
-) -> None:
-    data = bytes_of("under way", LARGE)
-    path = own("shorter.bin", data)
-    with shared.client() as client, shared.client() as other:
-        other.ask(request("/page.html"))
-        size, body = begin_large(client, path.name)
-        client.send(request("/page.html"))
-        os.truncate(path, left)
-        # Either it has all of the old file, or the connection ends in
-        # the middle: never is there an answer behind a wrong length.
-        body += rest_of(client, size - len(body))
-        if len(body) == size:
-            assert body == data
-            client.received = b""
-            assert client.answer().body == PAGE
-        else:
-            assert body[:left] == data[: min(left, len(body))]
-            assert client.socket.fileno() >= 0
-        assert other.ask(request("/page.html")).body == PAGE
-        answer = ask(shared, f"/{path.name}", "Connection: close")
-        assert answer.body == data[:left]
-
-
-@pytest.mark.thorough
-@rule("file-under-way", STEP)
-def test_files_that_change_all_the_time(
-    files: Server, own: Callable[[str, bytes], Path]
-) -> None:
-    path = own("restless.bin", b"x" * 3_000_000)
-    until = time.monotonic() + 2
-    target = f"/{path.name}"
-
-    def fetch(process: Running, seed: int) -> int:
-        draw = random.Random(seed)
-        answered = 0
-        while time.monotonic() < until:
-            data = request(target) + request("/page.html")
-            with process.client(data * 2) as client:
-                try:
-                    for number in range(4):
-                        answer = client.answer()
-                        if number % 2:
-                            assert answer.body == PAGE
-                        elif answer.status == 200:
-                            assert set(answer.body) <= {0, 120}
-                        else:
-                            assert answer.status == 404
-                        answered += 1
-                        if draw.random() < 0.2:
-                            break
-                except NoAnswer:
-                    assert client.ended, "neither an answer nor the end"
-        return answered
-
-    with running(files) as process:
-        ask(process, "/page.html")
-        pids = [each.pid for each in process.processes()]
-        draw = random.Random(3)
-        with ThreadPoolExecutor(6) as pool:
-            done = [pool.submit(fetch, process, seed) for seed in range(6)]
-            while time.monotonic() < until:
-                kind = draw.random()
-                if kind < 0.4:
-                    os.truncate(path, draw.choice([0, 1, 5000, 70_000]))
-                elif kind < 0.8:
-                    with path.open("r+b") as file:
-                        file.write(b"x" * draw.choice([70_000, 3_000_000]))
-                else:
-                    path.unlink()
-                    path.write_bytes(b"x" * 2_000_000)
-                time.sleep(draw.choice([0, 0.001, 0.005]))
-            assert sum(each.result(PATIENCE) for each in done) > 20
-        assert ask(process, "/page.html").status == 200
-        assert [each.pid for each in process.processes()] == pids
-
-
-# Directories.
-
-
-@rule("index", STEP)
-def test_index(shared: Running) -> None:
-    for target in ("/sub/", "/sub/?q=1", "/itself/sub/", "/%73ub/"):
-        answer = ask(shared, target)
-        assert (answer.status, answer.body) == (200, b"<p>sub\n"), target
-        assert answer.get("Content-Type") == "text/html; charset=utf-8"
-    for target in ("/empty/", "/with%20space/", "/real/"):
-        answer = ask(shared, target)
-        assert answer.status == 404, target
-        assert b"file.txt" not in answer.body, "no listing"
 
 
 @rule("moved", STEP)
-@pytest.mark.parametrize(
-    ("target", "place"),
-    [
+def test_moved(shared: Running) -> None:
+    for target, place in (
         ("/sub", "/sub/"), ("/sub?a=1&b=/%20", "/sub/?a=1&b=/%20"),
         ("/with%20space", "/with%20space/"), ("/empty", "/empty/"),
         ("/inside", "/inside/"), ("/itself/sub", "/itself/sub/"),
         ("http://test/sub?q", "/sub/?q"),
-    ],
-)
-def test_moved(shared: Running, target: str, place: str) -> None:
-    for method in ("GET", "HEAD"):
-        answer = ask(shared, target, method=method)
-        assert answer.status == 301
-        where = answer.get("Location").removeprefix("http://test")
-        assert where == place
+    ):
+        for method in ("GET", "HEAD"):
+            answer = ask(shared, target, method=method)
+            assert answer.status == 301
+            assert place_of(answer) == place
 
 
-@rule("moved", STEP)
-@pytest.mark.parametrize(
-    "target",
-    [
-        "//evil.example", "//evil.example/..", "//evil.example/%2e%2e",
-        "///evil.example", "/%2Fevil.example", "/%2fevil.example/..",
-        "/\\evil.example", "/%5Cevil.example", "/.//evil.example",
-        "/sub/..//evil.example", "//evil.example?x", "/%09/evil.example",
-        "http://test//evil.example", "http://evil.example//sub",
-        "//sub", "//itself/sub", "/..//sub", "http:////evil.example",
-    ],
-)  # fmt: skip
-def test_no_redirect_elsewhere(
-    shared: Running, tree: Path, target: str
-) -> None:
-    # Browsers take a path that begins with two slashes, or with a
-    # slash and a backslash, for another server.
-    (tree / "\\evil.example").mkdir(exist_ok=True)
-    answer = ask(shared, target)
-    place = answer.get("Location").removeprefix("http://test")
-    assert place.startswith("/") or not place, answer
-    assert not re.match(r"/[\t\r\n]*[/\\]", place), answer
+def place_of(answer: Answer) -> str:
+    return answer.get("Location").removeprefix("http://test")
 
 
-@rule("moved", STEP)
-def test_no_field_in_a_place(shared: Running, tree: Path) -> None:
-    (tree / "a\r\nSet-Cookie: b=c").mkdir(exist_ok=True)
-    answer = ask(shared, "/a%0d%0aSet-Cookie:%20b=c")
-    assert answer.status in (301, 400, 404)
-    assert not answer.get("Set-Cookie")
-    assert answer.status != 301 or "%0d%0a" in answer.get("Location")
-
-
-# No way out.
-
-
-WAYS_OUT = r"""
-/../secret.txt /../site-secret/secret.txt
-/../../../../../../../../etc/passwd /sub/../../secret.txt /sub/.. /.. /../
-/%2e%2e/secret.txt /%2E%2e/secret.txt /%2E%2e%2fsecret.txt
-/%2e%2e%2F%2e%2e%2Fetc%2Fpasswd /.%2e/secret.txt /%2e./secret.txt
-/..%2fsecret.txt /..%5csecret.txt /..\secret.txt
-/sub%2f..%2f..%2fsecret.txt /%252e%252e/secret.txt
-/%252e%252e%252fsecret.txt /%c0%ae%c0%ae/secret.txt
-/%uff0e%uff0e/secret.txt //etc/passwd ///etc/passwd /%2fetc/passwd
-/%2Fetc%2Fpasswd //secret.txt /sub%2fpage.html /sub%2Findex.html
-/page.html%00 /page.html%00.txt /%00 /%00/../secret.txt /sub\page.html
-/sub%5cpage.html /% /%2 /%zz /page.html% /page.html%2 /%-1.txt /%+1
-/out.txt /out-absolute.txt /twice.txt /itself/out.txt /out /out/
-/out/secret.txt /out/index.html /out/site/page.html/../../secret.txt
-/out-beside /out-beside/ /out-beside/secret.txt /out-absolute
-/out-absolute/ /out-absolute/passwd http://test/../secret.txt
-http://test/%2e%2e/secret.txt file:///etc/passwd ftp://test/page.html
-/.../secret.txt /..;/secret.txt /~root secret.txt ../secret.txt * ?
+ELSEWHERE = r"""
+//evil.example //evil.example/.. //evil.example/%2e%2e ///evil.example
+/%2Fevil.example /%2fevil.example/.. /\evil.example /%5Cevil.example
+/.//evil.example /sub/..//evil.example //evil.example?x
+/%09/evil.example http://test//evil.example http://evil.example//sub
+//sub //itself/sub /..//sub http:////evil.example
+/a%0d%0aSet-Cookie:%20b=c
 """
 
 
-@rule("no-way-out", STEP)
-@pytest.mark.parametrize("target", WAYS_OUT.split())
-def test_no_way_out(shared: Running, target: str) -> None:
-    answer = ask(shared, target)
-    assert answer.status in (400, 404), answer
-    assert SECRET not in answer.raw
-    assert b"root:" not in answer.raw
-    if not answer.closes:
-        assert ask(shared, target, method="HEAD").status == 404
-
-
-@rule("no-way-out", STEP)
-def test_links_inside(shared: Running) -> None:
-    for target in ("/inside.txt", "/sub/inside.txt", "/inside-absolute.txt",
-                   "/itself/inside.txt", "/itself/itself/a.txt"):
+@rule("moved", STEP)
+def test_no_redirect_elsewhere(shared: Running) -> None:
+    # Browsers take a path that begins with two slashes, or with a
+    # slash and a backslash, for another server.
+    for target in ELSEWHERE.split():
         answer = ask(shared, target)
-        assert (answer.status, answer.body) == (200, b"this is a.txt\n")
-    assert ask(shared, "/inside/file.txt").body == b"real\n"
+        place = place_of(answer)
+        assert answer.status in (301, 400, 404), answer
+        assert place.startswith("/") or not place, answer
+        assert not re.match(r"/[\t\r\n]*[/\\]", place), answer
+        assert not answer.get("Set-Cookie")
+
+
+@rule("only-files", STEP)
+def test_only_regular_files(shared: Running, tree: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.mknod(tree / "device", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(os.path.relpath(tree / "socket"))
+    with shared.client() as other:
+        for name in ("fifo", "device", "socket", "fifo/", "fifo/x") * 3:
+            assert ask(shared, f"/{name}").status == 404
+            other.ask(request("/page.html"))
+
+
+@rule("only-files", STEP)
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(shared: Running, own: Own) -> None:
+    path = own("unreadable", SECRET)
+    path.chmod(0)
+    assert ask(shared, f"/{path.name}").status in (403, 404)
 
 
 @pytest.mark.thorough
 @rule("no-way-out", STEP)
 def test_a_link_that_turns_round(
-    shared: Running, tree: Path, own: Callable[[str, bytes], Path]
+    shared: Running, tree: Path, own: Own
 ) -> None:
     # Whoever looks where a link leads, and then follows it again,
     # comes to another place sometimes.
@@ -923,55 +409,25 @@ def test_a_link_that_turns_round(
                 new.symlink_to(tree / target)
                 new.replace(link)
 
-    (tree.parent / "site-secret" / "file.txt").write_bytes(SECRET)
+    write(tree.parent / "site-secret" / "file.txt", SECRET)
     turning = threading.Thread(target=turn)
     turning.start()
     try:
-        until = time.monotonic() + 2
-        with shared.client() as client:
-            while time.monotonic() < until:
+        for _ in range(40):
+            with shared.client() as client:
                 client.send(request(f"/{link.name}/file.txt") * 50)
                 for _ in range(50):
                     answer = client.answer()
                     assert answer.status in (200, 301, 404)
                     assert SECRET not in answer.raw, "it led out"
-                client.received, client.taken = b"", 0
     finally:
         over.set()
         turning.join()
 
 
-@rule("only-files", STEP)
-def test_only_regular_files(shared: Running, tree: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.mknod(tree / "device", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
-        sock.bind(os.path.relpath(tree / "socket"))
-    with shared.client() as other:
-        for name in ("fifo", "device", "socket", "fifo/", "fifo/x"):
-            for _ in range(3):
-                assert ask(shared, f"/{name}").status == 404
-                other.ask(request("/page.html"))
+# Conditions, ranges, refusals.
 
 
-@rule("only-files", STEP)
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_unreadable_file(
-    shared: Running, own: Callable[[str, bytes], Path]
-) -> None:
-    path = own("unreadable", SECRET)
-    path.chmod(0)
-    assert ask(shared, f"/{path.name}").status in (403, 404)
-
-
-# Conditions.
-
-
-def tag_of(process: Running, target: str) -> str:
-    return ask(process, target, method="HEAD").get("ETag")
-
-
-OLDER = datetime.fromtimestamp(CHANGED, UTC)
 # Rule, fields, the status; TAG stands for the file's tag.
 CONDITIONS: list[tuple[str, list[str], int]] = [
     ("if-none-match", ["If-None-Match: TAG"], 304),
@@ -1038,23 +494,8 @@ def test_conditions(shared: Running, name: str, method: str) -> None:
             assert answer.get("Content-Length") == str(len(PAGE))
 
 
-@rule("if-order", STEP)
-def test_conditions_before_ranges(shared: Running) -> None:
-    tag = tag_of(shared, "/page.html")
-    part = "Range: bytes=0-0"
-    for field, status in (
-        (f"If-None-Match: {tag}", 304),
-        (f"If-Modified-Since: {SINCE}", 304),
-        ('If-Match: "x"', 412),
-        (f"If-Unmodified-Since: {BEFORE}", 412),
-    ):
-        assert ask(shared, "/page.html", field, part).status == status
-    # And they need a file to judge.
-    assert ask(shared, "/missing", "If-None-Match: *").status == 404
-    assert ask(shared, "/missing", "If-Match: *").status in (404, 412)
-
-
-# Ranges.
+def tag_of(process: Running, target: str) -> str:
+    return ask(process, target, method="HEAD").get("ETag")
 
 
 FULL = bytes_of(4097, 4097)
@@ -1067,150 +508,220 @@ PARTS = [  # what is wanted, the first and the last byte that come
     ("-9999", 0, 4096), ("4000-99999", 4000, 4096),
     ("0-" + "9" * 40, 0, 4096), ("007-008", 7, 8),
 ]
-BEYOND = ["4097-", "4097-4097", "99999-100000", "-0", "9" * 40 + "-"]
-IGNORED = [
-    "bytes=0-0,2-3", "bytes=0-0, -1", "lines=0-1", "bytes=", "bytes",
-    "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=0-x", "bytes=--1", "bytes=1",
-    "bytes 0-1", "", "bytes=0x0-0x1", "bytes=+1-2", "bytes=1_0-2_0",
-    "bytes=\u00b2-", "0-1", "bytes=0-1;x", ",",
-]
+PART = "Range: bytes=1-3"
+BEYOND = "Range: bytes=9999-"
+DIGITS = "9" * 6000  # more than Python turns into a number unasked
+# Rule, method and target, fields (TAG: as above), the statuses expected,
+# and for some a field of the answer, or the bytes of its body.
+Row = tuple[str, str, list[str], tuple[int, ...], str | bytes]
+EXCHANGES: list[Row] = [
+    *[("range-beyond", f"GET {FILE}", [f"Range: bytes={wanted}"], (416,),
+       "Content-Range: bytes */4097") for wanted in (
+        "4097-", "4097-4097", "99999-100000", "-0", "9" * 40 + "-",
+    )],
+    *[("range-beyond", "GET /size-0.bin", [f"Range: bytes={wanted}"], (416,),
+       "Content-Range: bytes */0") for wanted in ("0-", "0-0", "1-", "-0")],
+    # The last five bytes of none: it can be had, but not be said.
+    ("range-beyond", "GET /size-0.bin", ["Range: bytes=-5"], (200, 416), ""),
+    *[("range-ignored", f"GET {FILE}", [f"Range: {wanted}"], (200,), FULL)
+      for wanted in (
+        "bytes=0-0,2-3", "bytes=0-0, -1", "lines=0-1", "bytes=", "bytes",
+        "bytes=-", "bytes=a-b", "bytes=5-2", "bytes=0-x", "bytes=--1",
+        "bytes=1", "bytes 0-1", "", "bytes=0x0-0x1", "bytes=+1-2",
+        "bytes=1_0-2_0", "bytes=\u00b2-", "0-1", "bytes=0-1;x", ",",
+    )],
+    *[("range-ignored", f"HEAD {FILE}", [field], (200,),
+       "Content-Length: 4097") for field in (PART, BEYOND)],
+    ("range-ignored", "GET /missing", [PART], (404,), ""),
+    ("range-ignored", "GET /sub", [PART], (301,), ""),
+    ("range-ignored", f"POST {FILE}", [PART], (405,), ""),
+    *[("range-ignored", f"GET {FILE}", [f"Range: bytes={wanted}"],
+       (200, 206, 416), "")
+      for wanted in (f"{DIGITS}-", f"0-{DIGITS}", f"-{DIGITS}")],
+    ("if-range", f"GET {FILE}", [PART, "If-Range: TAG"], (206,), FULL[1:4]),
+    ("if-range", f"GET {FILE}", [f"If-Range: {SINCE}", PART], (206,),
+     FULL[1:4]),
+    *[("if-range", f"GET {FILE}", [PART, f"If-Range: {other}"], (200,), FULL)
+      for other in ('"x"', "W/TAG", BEFORE, AFTER, "nonsense", "*", "",
+                    'TAG, "x"')],
+    # Alone it means nothing, and a range that cannot be is not asked.
+    ("if-range", f"GET {FILE}", ["If-Range: TAG"], (200,), FULL),
+    ("if-range", f"GET {FILE}", [BEYOND, "If-Range: TAG"], (416,), ""),
+    ("if-range", f"GET {FILE}", [BEYOND, 'If-Range: "x"'], (200,), FULL),
+    # Conditions come before ranges.
+    ("if-order", f"GET {FILE}", ["If-None-Match: TAG", PART], (304,), b""),
+    ("if-order", f"GET {FILE}", [f"If-Modified-Since: {SINCE}", PART],
+     (304,), b""),
+    ("if-order", f"GET {FILE}", ['If-Match: "x"', PART], (412,), ""),
+    ("if-order", f"GET {FILE}", [f"If-Unmodified-Since: {BEFORE}", PART],
+     (412,), ""),
+    # And they need a file to judge.
+    ("if-order", "GET /missing", ["If-None-Match: *"], (404,), ""),
+    ("if-order", "GET /missing", ["If-Match: *"], (404, 412), ""),
+    *[("file-errors", f"{method} {target}", [], (status,), field)
+      for target in ("/page.html", "/", "/missing", "/sub", "/../secret.txt")
+      for method, status, field in (
+        *[(method, 405, "Allow: GET, HEAD")
+          for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE")],
+        ("BREW", 501, ""),
+    )],
+    ("file-errors", "OPTIONS *", [], (200, 405), ""),
+    ("file-errors", "GET /page.html", ["Content-Length: 4"], (200,), PAGE),
+    ("file-errors", "POST /page.html", ["Content-Length: 4"], (405,), ""),
+    ("file-errors", "GET /page.html", ["Range : bytes=0-0"], (400,), ""),
+    ("file-errors", f"GET /{'x' * 8200}", [], (414,), ""),
+    ("file-errors", "GET /page.html", ["X: " + "x" * 17000], (431,), ""),
+    ("file-errors", "GET  /page.html", [], (400,), ""),
+    ("file-errors", "GET /caf\u00e9.txt", [], (400,), ""),
+]  # fmt: skip
 
 
-def assert_part(answer: Answer, first: int, last: int) -> None:
-    """A 206 with these bytes of FILE."""
-    assert answer.status == 206, answer
-    assert answer.body == FULL[first : last + 1]
-    assert answer.get("Content-Range") == f"bytes {first}-{last}/4097"
-    assert answer.get("Content-Length") == str(last + 1 - first)
-    assert answer.get("Content-Type") == "application/octet-stream"
-    assert answer.get("Last-Modified") == SINCE
-    assert answer.get("ETag") and answer.get("Date")
+@by_rule(EXCHANGES, STEP)
+def test_exchanges(shared: Running, name: str) -> None:
+    tag = tag_of(shared, FILE)
+    for _, asked, fields, statuses, must in (
+        row for row in EXCHANGES if row[0] == name
+    ):
+        method, _, target = asked.partition(" ")
+        filled = [field.replace("TAG", tag) for field in fields]
+        answer = ask(shared, target, *filled, method=method)
+        what = asked, filled, answer
+        assert answer.status in statuses, what
+        if isinstance(must, bytes):
+            assert answer.body == must, what
+        elif must:
+            field, _, value = must.partition(": ")
+            assert answer.get(field) == value, what
+        if answer.status == 200:
+            assert not answer.get("Content-Range"), what
+        if answer.status > 400:
+            assert len(answer.body) < 1000, what
+            assert str(answer.status).encode() in answer.body, what
+        whole = answer.status in (400, 414, 431) or any(
+            field.startswith("Content-Length") for field in fields
+        )
+        assert answer.closes == whole, what
+
+
+@rule("file-errors", STEP)
+def test_refused(shared: Running) -> None:
+    for data, status in (
+        (b"GET /page.html HTTP/1.1\r\n\r\n", 400),
+        (b"GET /page.html HTTP/2.0\r\n" + HOST + b"\r\n", 505),
+    ):
+        with shared.client(data) as client:
+            answer = client.answer()
+            assert (answer.status, answer.closes) == (status, True)
+            assert client.rest() == b""
 
 
 @rule("range", STEP)
 def test_range(shared: Running) -> None:
     for wanted, first, last in PARTS:
         answer = ask(shared, FILE, f"Range: bytes={wanted}")
-        assert_part(answer, first, last)
+        assert answer.status == 206, answer
+        assert answer.body == FULL[first : last + 1]
+        assert answer.get("Content-Range") == f"bytes {first}-{last}/4097"
+        assert answer.get("Content-Length") == str(last + 1 - first)
+        assert answer.get("Content-Type") == "application/octet-stream"
+        assert answer.get("Last-Modified") == SINCE
+        assert answer.get("ETag") and answer.get("Date")
 
 
 @rule("range", STEP)
 def test_ranges_make_the_file(shared: Running) -> None:
     # At every offset within a page, and in the middle of a large file.
+    large = bytes_of("large", LARGE)
     with shared.client() as client:
-        data = b""
-        for first in range(0, 4097, 241):
-            field = f"Range: bytes={first}-{first + 240}"
-            data += client.ask(request(FILE, field)).body
-        assert data == FULL
-        large = bytes_of("large", LARGE)
-        for first, size in ((9_999_999, 3), (1 << 20, 1 << 20)):
-            last = first + size - 1
+        for target, whole, first, last in (
+            *[(FILE, FULL, n, n + 240) for n in range(0, 4097, 241)],
+            ("/large.bin", large, 9_999_999, 10_000_001),
+            ("/large.bin", large, 1 << 20, (1 << 21) - 1),
+        ):
             field = f"Range: bytes={first}-{last}"
-            answer = client.ask(request("/large.bin", field))
-            assert answer.body == large[first : last + 1]
-            client.received, client.taken = b"", 0
+            answer = client.ask(request(target, field))
+            assert answer.body == whole[first : last + 1]
 
 
-@rule("range-beyond", STEP)
-def test_range_beyond(shared: Running) -> None:
-    for target, size, ranges in (
-        (FILE, 4097, BEYOND),
-        ("/size-0.bin", 0, ["0-", "0-0", "1-", "-0"]),
-    ):
-        for wanted in ranges:
-            answer = ask(shared, target, f"Range: bytes={wanted}")
-            assert answer.status == 416, wanted
-            assert answer.get("Content-Range") == f"bytes */{size}"
-            assert len(answer.body) < 1000
-    # The last five bytes of none: it can be had, but not be said.
-    answer = ask(shared, "/size-0.bin", "Range: bytes=-5")
-    assert answer.status in (200, 416)
+# Connections.
 
 
-@rule("range-ignored", STEP)
-def test_range_ignored(shared: Running) -> None:
-    for wanted in IGNORED:
-        answer = ask(shared, FILE, f"Range: {wanted}")
-        assert (answer.status, answer.body) == (200, FULL), wanted
-        assert not answer.get("Content-Range")
+CONVERSATION: list[tuple[bytes, int, bytes | None]] = [
+    (request("/page.html"), 200, PAGE),
+    (request("/size-65537.bin"), 200, bytes_of(65537, 65537)),
+    (request("/size-65537.bin", method="HEAD"), 200, b""),
+    (request("/missing"), 404, None), (request("/size-0.bin"), 200, b""),
+    (request("/sub"), 301, None),
+    (request("/size-4097.bin", "Range: bytes=-1"), 206, FULL[-1:]),
+    (request("/a.txt", "If-None-Match: *"), 304, b""),
+    (request("/a.txt", 'If-Match: "x"'), 412, None),
+    (request("/a.txt", "Range: bytes=99-"), 416, None),
+    (request("/a.txt", method="BREW"), 501, None),
+    (request("/a.txt", method="POST"), 405, None),
+    (request("/size-1048577.bin"), 200, bytes_of(1048577, 1048577)),
+    (request("/sub/"), 200, b"<p>sub\n"),
+]  # fmt: skip
 
 
-@rule("range-ignored", STEP)
-def test_range_elsewhere(shared: Running) -> None:
-    field = "Range: bytes=0-0"
-    for wanted in (field, "Range: bytes=99999-"):
-        answer = ask(shared, FILE, wanted, method="HEAD")
-        assert (answer.status, answer.get("Content-Length")) == (200, "4097")
-    assert ask(shared, "/missing", field).status == 404
-    assert ask(shared, "/sub", field).status == 301
-    assert ask(shared, FILE, field, method="POST").status == 405
-    # More digits than Python turns into a number unasked.
-    for wanted in ("9" * 6000 + "-", "0-" + "9" * 6000, "-" + "9" * 6000):
-        answer = ask(shared, FILE, f"Range: bytes={wanted}")
-        assert answer.status in (200, 206, 416)
+def check_conversation(
+    client: Client, steps: list[tuple[bytes, int, bytes | None]]
+) -> None:
+    """All answers, in order and complete."""
+    for data, status, body in steps:
+        answer = client.answer(head=data.startswith(b"HEAD"))
+        assert answer.status == status, (data, answer)
+        assert body in (None, answer.body), (data, len(answer.body))
 
 
-@rule("if-range", STEP)
-def test_if_range(shared: Running) -> None:
-    tag = tag_of(shared, FILE)
-    part = "Range: bytes=1-3"
-    for fields in ([part, f"If-Range: {tag}"], [f"If-Range: {SINCE}", part]):
-        assert_part(ask(shared, FILE, *fields), 1, 3)
-    for other in ('"x"', f"W/{tag}", BEFORE, AFTER, "nonsense", "*", "",
-                  f'{tag}, "x"'):  # fmt: skip
-        answer = ask(shared, FILE, part, f"If-Range: {other}")
-        assert (answer.status, answer.body) == (200, FULL), other
-    # Alone it means nothing, and a range that cannot be is not asked.
-    assert ask(shared, FILE, f"If-Range: {tag}").status == 200
-    beyond = "Range: bytes=9999-"
-    assert ask(shared, FILE, beyond, f"If-Range: {tag}").status == 416
-    assert ask(shared, FILE, beyond, 'If-Range: "x"').status == 200
-
-
-# Refusing, running.
-
-
-@rule("file-errors", STEP)
-def test_other_methods(shared: Running) -> None:
-    for target in ("/page.html", "/", "/missing", "/sub", "/../secret.txt"):
-        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
-            answer = ask(shared, target, method=method)
-            assert answer.status == 405
-            assert answer.get("Allow") == "GET, HEAD"
-            assert b"405" in answer.body
-        assert ask(shared, target, method="BREW").status == 501
-    assert ask(shared, "*", method="OPTIONS").status in (200, 405)
-    body = request("/page.html", "Content-Length: 40", method="POST")
-    with shared.client(body + request("/page.html")) as client:
-        answer = client.answer()
-        assert (answer.status, answer.closes) == (405, True)
-        assert client.rest() == b""
-    with shared.client(request("/page.html", "Content-Length: 4")) as client:
-        answer = client.answer()
-        assert (answer.status, answer.body) == (200, PAGE)
-        assert answer.closes
-        assert client.rest() == b""
-
-
-@rule("file-errors", STEP)
-@pytest.mark.parametrize(
-    ("data", "status"),
-    [
-        (b"GET /page.html HTTP/1.1\r\n\r\n", 400),
-        (b"GET /page.html HTTP/2.0\r\n" + HOST + b"\r\n", 505),
-        (b"GET /page.html  HTTP/1.1\r\n" + HOST + b"\r\n", 400),
-        (b"GET /caf\xc3\xa9.txt HTTP/1.1\r\n" + HOST + b"\r\n", 400),
-        (request("/page.html", "Range : bytes=0-0"), 400),
-        (request("/" + "x" * 8200), 414),
-        (request("/page.html", "X: " + "x" * 17000), 431),
-    ],
-)
-def test_refused(shared: Running, data: bytes, status: int) -> None:
+@rule("file-keep", STEP)
+def test_files_pipelined(shared: Running) -> None:
+    data = b"".join(step[0] for step in CONVERSATION * 3)
     with shared.client(data) as client:
-        answer = client.answer()
-        assert (answer.status, answer.closes) == (status, True)
+        check_conversation(client, CONVERSATION * 3)
+        client.half_close()
         assert client.rest() == b""
+
+
+@rule("file-keep", STEP)
+def test_files_and_connections(shared: Running) -> None:
+    keep = b"GET /size-65537.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    with shared.client(keep) as client:
+        answer = client.answer()
+        assert len(answer.body) == 65537
+        assert answer.get("Connection").lower() == "keep-alive"
+        assert client.ask(keep).status == 200
+    for data, half in (
+        (request("/size-1048577.bin", "Connection: close"), False),
+        (b"GET /size-1048577.bin HTTP/1.0\r\n\r\n", False),
+        (request("/size-1048577.bin", "Connection: close"), True),
+        (request("/size-1048577.bin"), True),
+    ):
+        with shared.client(data) as client:
+            if half:
+                client.half_close()
+            assert len(client.answer().body) == 1048577
+            assert client.rest() == b""
+
+
+def talk(process: Running, seed: int) -> None:
+    """One client's own sequence of files, in two pieces or in many."""
+    draw = random.Random(seed)
+    steps = draw.choices(CONVERSATION, k=draw.randrange(1, 12))
+    data = b"".join(step[0] for step in steps)
+    size = draw.choice([10, 100, len(data) // 2])
+    with process.client() as client:
+        for start in range(0, len(data), size):
+            client.send(data[start : start + size])
+        check_conversation(client, steps)
+        assert client.taken == len(client.received)
+
+
+@rule("file-keep", STEP)
+def test_files_never_mix(shared: Running) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        talks = [pool.submit(talk, shared, seed) for seed in range(24)]
+        for each in talks:
+            each.result()
 
 
 @slow
@@ -1220,27 +731,357 @@ def test_no_descriptors_for_files(files: Server) -> None:
     with running(files, "--workers", "1", descriptors=limit) as process:
         ask(process, "/page.html")
         crowd = [process.client() for _ in range(limit)]
-        time.sleep(0.5)
-        for number, client in enumerate(crowd):
-            name = f"/size-{SIZES[number % len(SIZES)]}.bin"
-            client.send_if_open(request(name))
-        for client in crowd[:20]:
+        assert eventually(lambda: process.processes()[-1].num_fds() >= limit)
+        for size, client in zip(SIZES * 3, crowd, strict=False):
+            client.send_if_open(request(f"/size-{size}.bin"))
+        for client in crowd[:10]:
             with contextlib.suppress(NoAnswer):
                 answer = client.answer(timeout=0.2)
                 assert answer.status in (200, 404, 500, 503)
         for client in crowd:
             client.close()
         for size in (1, 4096, 65536):
-            wanted = functools.partial(serves, process, size)
-            assert eventually(wanted, PATIENCE), "files are answered again"
+            target = f"/size-{size}.bin"
+            assert ask(process, target).body == bytes_of(size, size)
 
 
-def serves(process: Running, size: int) -> bool:
-    """Does a file come whole?"""
-    try:
-        return ask(process, f"/size-{size}.bin").body == bytes_of(size, size)
-    except (NoAnswer, OSError):
-        return False
+# Large files, slow readers.
+
+
+def begin_large(client: Client, name: str, *fields: str) -> bytes:
+    """Ask for a large file: what came of its body."""
+    client.received, client.taken = b"", 0
+    client.send(request(f"/{name}", *fields))
+    return begun(client)
+
+
+def begun(client: Client) -> bytes:
+    """Wait for the head of a large file: what came of its body."""
+    while b"\r\n\r\n" not in client.received:
+        assert client.receive(PATIENCE), "no head"
+    head, _, body = client.received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 "), head
+    assert b"\r\nContent-Length: %d" % LARGE in head, head
+    client.received, client.taken = b"", 0
+    return body
+
+
+def rest_of(client: Client, wanted: int, most: int = 1 << 18) -> bytearray:
+    """Receive so many bytes, or less if the server ends before."""
+    data = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while len(data) < wanted:
+            piece = client.socket.recv(min(most, wanted - len(data)))
+            if not piece:
+                break
+            data += piece
+    return data
+
+
+@rule("file-large", STEP)
+def test_large_files_in_a_row(shared: Running) -> None:
+    expected = bytes_of("large", LARGE)
+    with shared.client(request("/large.bin") * 2) as client:
+        for _ in range(2):
+            body = begun(client)
+            client.received = body[LARGE:]  # the next answer
+            body = body[:LARGE] + rest_of(client, LARGE - len(body))
+            assert body == expected
+        assert_goes_on(client)
+
+
+@pytest.mark.thorough
+@rule("file-large", STEP)
+def test_large_file_read_slowly(shared: Running) -> None:
+    with Client(shared.port, receive_buffer=16384) as client:
+        body = begin_large(client, "large.bin", "Connection: close")
+        for number in range(12):  # small pieces with breaks
+            time.sleep(1.5 if number == 6 else 0.05)
+            body += rest_of(client, 300_000, 4096)
+            ask(shared, "/page.html")
+        body += rest_of(client, LARGE - len(body) + 1)
+        assert body == bytes_of("large", LARGE)
+
+
+def stuck(process: Running, number: int) -> list[Client]:
+    """Clients that have asked for a large file and do not read it."""
+    data = request("/large.bin")
+    clients = [
+        Client(process.port, data, receive_buffer=4096) for _ in range(number)
+    ]
+    ask(process, "/page.html")
+    return clients
+
+
+@rule("file-large", STEP)
+def test_a_large_file_is_not_kept_in_memory(files: Server) -> None:
+    with running(files, "--workers", "1") as process:
+        ask(process, "/page.html")
+        before = own_memory(process)
+        crowd = stuck(process, 10)
+        time.sleep(0.5)
+        grown = (own_memory(process) - before) / 2**20
+        assert grown < 16, f"memory grew by {grown:.0f} MiB"
+        for client in crowd:
+            client.reset()
+
+
+def own_memory(process: Running) -> int:
+    """Resident bytes but for the pages of files, which all share."""
+    total = 0
+    for each in process.processes():
+        text = Path(f"/proc/{each.pid}/status").read_text()
+        found = re.search(r"RssAnon:\s+(\d+) kB", text)
+        total += int(found[1]) * 1024 if found else 0
+    return total
+
+
+@rule("file-large", STEP)
+def test_stop_lets_a_file_finish(files: Server) -> None:
+    with (
+        started(files) as process,
+        Client(process.port, receive_buffer=1 << 16) as client,
+    ):
+        body = begin_large(client, "large.bin")
+        process.signal(signal.SIGTERM)
+        body += rest_of(client, LARGE - len(body))
+        assert len(body) == LARGE
+        assert client.rest() == b""
+        process.assert_ends()
+
+
+def leave(client: Client, how: str) -> None:
+    """Vanish in the middle of an answer."""
+    if how == "half":
+        client.half_close()
+    elif how == "more":
+        client.send(request("/page.html") * 3)
+    if how == "close":
+        client.close()
+    else:
+        client.reset()
+
+
+def open_large(process: Running) -> None:
+    """Let every worker open the files: it may keep them open."""
+    for _ in range(20):
+        with process.client() as client:
+            client.ask(request("/page.html"))
+            begin_large(client, "large.bin")
+
+
+@rule("file-left", STEP)
+def test_leaving_in_the_middle(files: Server) -> None:
+    with running(files) as process:
+        open_large(process)
+        ways = ("reset", "close", "half", "more")
+        for how in ways * 5:  # the kernel keeps a thread or two for us
+            client = process.client()
+            begin_large(client, "large.bin")
+            leave(client, how)
+        before = process.warm_up()
+        steady = process.client()
+        for wanted in (0, 1, 100_000, 5_000_000):
+            crowd = [process.client() for _ in ways]
+            for client in crowd:
+                begin_large(client, "large.bin")
+                rest_of(client, wanted)
+            for client, how in zip(crowd, ways, strict=True):
+                leave(client, how)
+            assert steady.ask(request("/page.html")).body == PAGE
+        steady.close()
+        process.assert_at_rest(before)
+
+
+@pytest.mark.thorough
+@rule("file-left", STEP)
+def test_half_closed_readers_take_no_threads(files: Server) -> None:
+    # The kernel takes a half-closed connection for ready at any time;
+    # an io_uring that has to wait for it all the same uses a thread.
+    with running(files, "--workers", "1") as process:
+        ask(process, "/page.html")
+        before = process.threads()
+        clients = stuck(process, 40)
+        for client in clients:
+            client.half_close()
+        assert ask(process, "/page.html").body == PAGE
+        spent = process.cpu()
+        time.sleep(1)
+        assert process.threads() <= before + 4
+        spent = process.cpu() - spent
+        assert spent < 0.5, f"{spent:.1f} CPU seconds in 1 s: a busy loop"
+        last = clients.pop()
+        for client in clients:
+            client.reset()
+        body = begun(last)
+        assert body + rest_of(last, LARGE) == bytes_of("large", LARGE)
+        last.close()
+
+
+@slow
+@pytest.mark.thorough
+@rule("file-left", STEP)
+def test_who_never_reads_a_file_is_dropped(files: Server) -> None:
+    with running(files) as process:
+        open_large(process)
+        before = process.warm_up()
+        begin = time.monotonic()
+        clients = stuck(process, 4)
+
+        def gone() -> bool:
+            return process.descriptors() <= before[0]
+
+        assert eventually(lambda: not gone(), PATIENCE)
+        assert eventually(gone, PATIENCE, every=0.1), "never dropped"
+        took = time.monotonic() - begin
+        assert took > 9.5, f"dropped after {took:.1f} s already"
+        for client in clients:
+            client.close()
+        process.assert_at_rest(before)
+
+
+# Changes on disk.
+
+
+@rule("file-changes", STEP)
+def test_changes_show_at_once(shared: Running, own: Own) -> None:
+    path = own("change.txt", b"")
+    target = f"/{path.name}"
+    with shared.client() as client:
+
+        def shows(status: int, body: bytes | None, more: str = "") -> Answer:
+            answer = client.ask(request(target + more))
+            assert (answer.status, body) in (
+                (status, None), (answer.status, answer.body)
+            ), answer
+            return answer
+
+        tags = []
+        for number in range(6):
+            data = f"{number:03}\n".encode()  # always the same size
+            write(path, data, CHANGED + number)
+            for _ in range(2):
+                answer = shows(200, data)
+                since = formatdate(CHANGED + number, usegmt=True)
+                assert answer.get("Last-Modified") == since
+            tags.append(answer.get("ETag"))
+        assert len(set(tags)) == 6
+        field = f"If-None-Match: {', '.join(tags[:5])}"
+        assert client.ask(request(target, field)).status == 200
+        for data in (b"now it is longer\n", b""):
+            write(path, data, CHANGED + 5)
+            shows(200, data)
+        path.unlink()
+        shows(404, None)
+        path.mkdir()
+        shows(301, None)
+        shows(404, None, "/")
+        path.rmdir()
+        path.symlink_to("../secret.txt")
+        shows(404, None)
+        path.unlink()
+        write(path, b"new again\n")
+        shows(200, b"new again\n")
+        replacement = path.with_suffix(".new")
+        write(replacement, b"put there\n")
+        replacement.replace(path)
+        shows(200, b"put there\n")
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more" * 1_000_000)
+
+
+def replace(path: Path) -> None:
+    other = path.with_suffix(".new")
+    other.write_bytes(b"other" * 1_000_000)
+    other.replace(path)
+
+
+@rule("file-under-way", STEP)
+@pytest.mark.parametrize("change", [grow, replace, Path.unlink, os.utime])
+def test_file_changes_under_way(
+    shared: Running, own: Own, change: Callable[[Path], None]
+) -> None:
+    data = bytes_of("under way", LARGE)
+    path = own("under-way.bin", data)
+    with shared.client() as client:
+        body = begin_large(client, path.name)
+        change(path)
+        assert body + rest_of(client, LARGE - len(body)) == data
+        assert_goes_on(client)
+
+
+@rule("file-under-way", STEP)
+@pytest.mark.parametrize("left", [0, 1, 1_000_000, 1_048_576, LARGE // 2])
+def test_file_is_shortened_under_way(
+    shared: Running, own: Own, left: int
+) -> None:
+    data = bytes_of("under way", LARGE)
+    path = own("shorter.bin", data)
+    with shared.client() as client, shared.client() as other:
+        other.ask(request("/page.html"))
+        body = begin_large(client, path.name)
+        client.send(request("/page.html"))
+        os.truncate(path, left)
+        # Either it has all of the old file, or the connection ends in
+        # the middle: never is there an answer behind a wrong length.
+        body += rest_of(client, LARGE - len(body))
+        if len(body) == LARGE:
+            assert body == data
+            assert client.answer().body == PAGE
+        else:
+            assert body[:left] == data[: min(left, len(body))]
+        assert_goes_on(other)
+        assert ask(shared, f"/{path.name}").body == data[:left]
+
+
+@pytest.mark.thorough
+@rule("file-under-way", STEP)
+def test_files_that_change_all_the_time(files: Server, own: Own) -> None:
+    path = own("restless.bin", b"x" * 3_000_000)
+    data = request(f"/{path.name}") + request("/page.html")
+
+    def fetch(process: Running) -> None:
+        for _ in range(10):
+            with process.client(data * 2) as client:
+                try:
+                    for number in range(4):
+                        answer = client.answer()
+                        if number % 2:
+                            assert answer.body == PAGE
+                        elif answer.status == 200:
+                            assert set(answer.body) <= {0, 120}
+                        else:
+                            assert answer.status == 404
+                except NoAnswer:
+                    assert client.ended, "neither an answer nor the end"
+
+    with running(files) as process:
+        ask(process, "/page.html")
+        pids = [each.pid for each in process.processes()]
+        draw = random.Random(3)
+        with ThreadPoolExecutor(6) as pool:
+            done = [pool.submit(fetch, process) for _ in range(6)]
+            while not all(each.done() for each in done):
+                kind = draw.random()
+                if kind < 0.4:
+                    os.truncate(path, draw.choice([0, 1, 5000, 70_000]))
+                elif kind < 0.8:
+                    with path.open("r+b") as file:
+                        file.write(b"x" * draw.choice([70_000, 3_000_000]))
+                else:
+                    path.unlink()
+                    path.write_bytes(b"x" * 2_000_000)
+                time.sleep(draw.choice([0, 0.001, 0.005]))
+            for each in done:
+                each.result()
+        assert ask(process, "/page.html").status == 200
+        assert [each.pid for each in process.processes()] == pids
+
+
+# The option.
 
 
 @rule("directory", STEP)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.process import load
 from tests.test_faults import GOOD, PIECES, damaged
 from tests.test_refusing import WRONG, long_head, long_line, many_fields
-from tools.common.raw_client import GET, GET_CLOSE, read_answer
+from tools.common.raw_client import GET, read_answer
 from tools.servers import ROOT
 
 
@@ -57,6 +57,10 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *marks], ends, strict=True)]
 
 
+def bytewise(data: bytes) -> list[bytes]:
+    return [data[i:i + 1] for i in range(len(data))]
+
+
 @checked
 @given(data=streams, places=cuts)
 @example(data=long_line(8192), places=[1])
@@ -71,17 +75,14 @@ def test_pieces_do_not_matter(
     whole = outcome(http, [data])
     assert outcome(http, cut(data, places)) == whole
     if len(data) < 1000:
-        single = [data[i:i + 1] for i in range(len(data))]
-        assert outcome(http, single) == whole
+        assert outcome(http, bytewise(data)) == whole
 
 
-@pytest.mark.parametrize("number", range(len(WRONG)))
-def test_pieces_of_the_wrong(http: ModuleType, number: int) -> None:
-    _, data, status = WRONG[number]
-    whole = outcome(http, [data])
-    assert [status] == [error[0] for error in whole]  # type: ignore[index]
-    single = [data[i:i + 1] for i in range(len(data))]
-    assert outcome(http, single) == whole
+def test_pieces_of_the_wrong(http: ModuleType) -> None:
+    for _, data, status in WRONG:
+        whole = outcome(http, [data])
+        assert [e[0] for e in whole] == [status]  # type: ignore[index]
+        assert outcome(http, bytewise(data)) == whole
 
 
 def check_parse(http: ModuleType, data: bytes) -> bool:
@@ -171,10 +172,3 @@ def expected_status(method: bytes, target: bytes) -> int:
     if method == b"POST":
         return 405
     return 404 if target == b"/missing" else 200
-
-
-def test_incomplete_is_none(http: ModuleType) -> None:
-    for data in (GET, GET_CLOSE):
-        for size in range(len(data)):
-            assert http.parse(data[:size]) is None
-        assert http.parse(data) is not None

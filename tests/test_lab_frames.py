@@ -40,10 +40,11 @@ print('{{"user": 0.5, "system": 0.25}}')
 
 
 def run(
-    *words: str, python: str = sys.executable, **options: Any
+    *words: str, python: str = sys.executable, flags: tuple[str, ...] = (),
+    **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, str(LAB), *words], capture_output=True, text=True,
+        [python, *flags, str(LAB), *words], capture_output=True, text=True,
         stdin=subprocess.DEVNULL, timeout=SECONDS, check=False, **options,
     )
 
@@ -88,7 +89,8 @@ def test_each_variant_echoes_what_was_sent(
 
 
 def test_the_list_is_complete() -> None:
-    done = run("--list")
+    # -I and -S: no site-packages, nothing from the environment.
+    done = run("--list", flags=("-I", "-S"))
     listed = [
         line.split()[0] for line in done.stdout.splitlines()
         if not line.startswith(" ")
@@ -140,21 +142,18 @@ def test_a_server_of_our_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("frame[50000] ^= 1", "the echo is not what was sent"),
         ("frame[0] ^= 1", "the echo is not what was sent"),
         ("frame[-1] ^= 1", "the echo is not what was sent"),
         ("head = struct.pack('=Q', 9); del frame[9:]", "not what was sent"),
         ("head = struct.pack('=Q', 10**6)", "too long"),
         ("print('{\"error\": \"it is ill\"}'); sys.exit()", "it is ill"),
-        ("break", "closed before it had answered"),
+        ("break", "the server closed before it had answered"),
     ],
 )
 def test_a_wrong_echo_is_noticed(
     tmp_path: Path, change: str, said: str
 ) -> None:
     status, row = serve(tmp_path, change)
-    if change == "break":  # it ends as usual, and prints its figures
-        said = "the server closed before it had answered"
     assert status == 1 and said in row["error"]
     assert not row["runs"]
 
@@ -266,17 +265,8 @@ def test_the_table_and_the_profile() -> None:
     assert done.returncode == 0, done.stderr
     assert "MB/s median (min - max)" in done.stdout
     assert "% socket.recv" in done.stdout
-    assert done.stderr.count("round ") == 4
-    assert "round 2 of 2: sock" in done.stderr
-
-
-def test_rounds_are_interleaved() -> None:
-    done = run(
-        "--only", "reused,join", "--size", "1k", "--rounds", "2",
-        "--no-counts",
-    )
-    order = [line.split()[4] for line in done.stderr.splitlines()]
-    assert order == ["reused", "join", "reused", "join"]
+    rounds = [line.split()[4] for line in done.stderr.splitlines()]
+    assert rounds == ["streams", "sock"] * 2  # one after the other
 
 
 def test_help_and_the_code_fit_a_page() -> None:
@@ -298,12 +288,3 @@ def test_on_the_oldest_and_the_newest_python(which: str) -> None:
         python=found[0 if which == "oldest" else -1].program,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_it_needs_no_package() -> None:
-    # -I and -S: no site-packages, nothing from the environment.
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(LAB), "--list"],
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )
-    assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,6 @@ from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
 from tools.servers import YES, Server
 
 WORKERS = 8  # threads where there is a pool
-HELD_UP = 8.0  # seconds: less than a silent client is waited for
 
 
 def pool_options(side: str) -> list[str]:
@@ -36,15 +36,19 @@ def pool_options(side: str) -> list[str]:
 @lesson("silent")
 def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
     # The earlier clients are silent, so an accept queue cannot pass for
-    # concurrency: those that come later are answered first.
+    # concurrency: one that comes later is answered before they are
+    # dropped, and they can still ask.
     crowd = {"": 20, "below": WORKERS - 1, "above": WORKERS}[side]
     with running(server, *pool_options(side)) as process:
         earlier = [
             process.client(GET[:9] if number % 2 else b"")
             for number in range(crowd)
         ]
-        process.assert_serves(HELD_UP)
-        process.assert_serves(HELD_UP)
+        late = process.client(GET_CLOSE)
+        all_of_them = [client.socket for client in (late, *earlier)]
+        first, _, _ = select.select(all_of_them, [], [], PATIENCE)
+        assert late.socket in first, "a silent client came first"
+        assert late.answer().status == 200
         for number, client in enumerate(earlier):
             client.send(GET[9:] if number % 2 else GET)
             assert client.answer().status == 200
@@ -110,47 +114,36 @@ def usable_cores() -> int:
 
 
 AT_ONCE = 8  # requests
-ENOUGH = 1.25  # cores busy: one thread at a time cannot
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
 @lesson("cores")
 def test_computing_uses_every_core(server: Server, side: str) -> None:
     workers = ["--workers", str(AT_ONCE)] if server.workers else []
-    options = ("--delay", "0", "--compute", str(steps_of_50_ms()), *workers)
+    options = ("--delay", "0", "--compute", "3000000", *workers)
     with running(server, *options) as process:
         process.assert_serves()
-        cores = 0.0
         # Other work may hide that it does, but not that it does not.
-        for _ in range(4 if server.lessons["cores"] == YES else 1):
-            if cores < ENOUGH:
-                cores = max(cores, cores_used(process))
-    assert cores > ENOUGH, (
-        f"{AT_ONCE} requests at once kept {cores:.2f} cores busy"
-    )
+        tries = 4 if server.lessons["cores"] == YES else 1
+        assert any(wants_cores(process) > 1 for _ in range(tries))
 
 
-def cores_used(process: Running) -> float:
-    """How many cores the server computes on while many ask at once.
+def wants_cores(process: Running) -> int:
+    """How many threads want to compute at once while many clients ask.
 
-    CPU seconds per second. Other work may leave nobody a second core:
-    then it counts how many of the server's processes want to run at the
-    same moment (the upper quartile: in the beginning and in the end of
-    the burst fewer have something to do).
+    Whether other work leaves them a core each does not matter. The upper
+    quartile: in the beginning and in the end fewer have something to do.
     """
-    before, begin = process.cpu(), time.perf_counter()
     clients = [process.client(GET_CLOSE) for _ in range(AT_ONCE)]
     seen: list[int] = []
     while not all(client.received for client in clients):
-        assert time.perf_counter() < begin + 300, "no answer"
         seen.append(sum(map(running_threads, process.processes())))
         for client in clients:
             with contextlib.suppress(NoAnswer):
-                client.receive(0.001)
-    used = (process.cpu() - before) / (time.perf_counter() - begin)
+                assert client.receive(0.001) or client.received
     for client in clients:
         client.close()
-    return max(used, sorted(seen)[3 * len(seen) // 4])
+    return sorted(seen)[3 * len(seen) // 4]
 
 
 def running_threads(process: psutil.Process) -> int:
@@ -165,17 +158,6 @@ def running_threads(process: psutil.Process) -> int:
         with contextlib.suppress(OSError):  # it has ended
             count += stat.read_text().rpartition(") ")[2][0] == "R"
     return count
-
-
-def steps_of_50_ms() -> int:
-    """How many steps of --compute take about 50 ms of CPU time here."""
-    best = 1.0
-    for _ in range(5):
-        begin = time.process_time()
-        for _ in range(1_000_000):
-            pass
-        best = min(best, time.process_time() - begin)
-    return int(1_000_000 * 0.05 / best)
 
 
 @functools.cache

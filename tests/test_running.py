@@ -101,14 +101,6 @@ def test_ready_line(server: Server) -> None:
     assert "Serving" not in process.closing, "it is printed once"
 
 
-@rule("ready-line")
-def test_port_given(server: Server) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with running(server, "--port", str(port)) as process:
-        assert process.port == port
-
-
 @rule("only-local")
 def test_only_local(server: Server) -> None:
     with running(server) as process:
