@@ -38,8 +38,6 @@ from typing import NamedTuple, NoReturn
 
 Queue = SimpleQueue[socket.socket | None]  # None: nobody follows
 
-Queue = SimpleQueue[socket.socket | None]  # None: nobody follows
-
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Queue each connection for the pool until asked to stop."""

@@ -113,7 +113,10 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
 class Recorder:
     """Counts what the tests do, and writes it in the end."""
 
-    servers: tuple[Server, ...] = SERVERS
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """Whom this table is about."""
+        return SERVERS
 
     def __init__(self, config: pytest.Config, file: Path) -> None:
         self.config = config
@@ -224,7 +227,10 @@ class Recorder:
 class SketchRecorder(Recorder):
     """The same for the sketches: it also names the tests that failed."""
 
-    servers = SKETCHES
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """Whom this table is about."""
+        return SKETCHES
 
     def count(
         self, report: pytest.TestReport, outcome: str, why: str
