@@ -15,7 +15,7 @@ FIGURES = {
     "full": {
         "requests_per_second", "min", "mean", "p50", "p99", "max", "cpu_ms",
         "cores", "peak_memory", "threads", "context_switches",
-        "calls_per_request",
+        "calls_per_request", "body_bytes",
     },
     "peers": {"requests_per_second", "cpu_ms"},
     "crowd": {
