@@ -89,7 +89,7 @@ def test_work(server: Server) -> None:
         process.assert_serves()
         assert time.monotonic() - begin >= 0.4
     spent = []
-    for compute in ("0", "3000000"):
+    for compute in ("0", "12000000"):
         with running(server, "--delay", "0", "--compute", compute) as process:
             process.assert_serves()
             before = process.cpu()
