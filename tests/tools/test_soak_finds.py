@@ -178,7 +178,8 @@ def test_a_soak_is_kept_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = options(
-        soak, "--only", "06-protocol", "--clients", "4", "--output", str(tmp_path)
+        soak, "--only", "06-protocol", "--clients", "4",
+        "--output", str(tmp_path),
     )
     chosen.minutes = 0.01
     assert soak.run(chosen) == 0
