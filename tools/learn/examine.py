@@ -158,8 +158,13 @@ def examine(
         words += ["-x"] if first_only else []
         words += [] if seed is None else ["--seed", str(seed)]
         if here:
-            with contextlib.redirect_stdout(io.StringIO()) as said:
-                status: int | None = pytest.main(words)
+            os.environ[MARK] = around.mark  # for what it starts, not for us
+            try:
+                with contextlib.redirect_stdout(io.StringIO()) as said:
+                    status: int | None = pytest.main(words)
+            finally:
+                del os.environ[MARK]
+                end_marked(around.mark)
             text = said.getvalue()
         else:
             status, text = run_apart(words, around, longest)
