@@ -31,8 +31,6 @@ ON_EVERY_PAGE = True
 
 def add_options(parser):
     parser.add_argument("--size", type=int, default=0)
-    parser.add_argument("--output")
-    parser.add_argument("--no-site", action="store_true")
 
 def run(options):
     print("measured")

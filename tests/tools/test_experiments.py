@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.experiment import LOAD, options, run, session
+from tests.tools.experiment import LOAD, options, run, session, status_of
 from tools.bench import interpreters, outcome, table
 from tools.bench import session as sessions
 from tools.bench.ab import Load
@@ -207,7 +207,8 @@ def test_too_many_clients_for_this_machine(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
-    assert crowd.run(options(crowd, "--output", str(tmp_path / "x"))) == 1
+    chosen = options(crowd, "--output", str(tmp_path / "x"))
+    assert status_of(crowd, chosen) == 1
     assert "4,000 clients are not possible" in capsys.readouterr().out
 
 
@@ -319,7 +320,7 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
     assert "apt-get install" in static.missing(static.ENGINE_X, one)
     assert static.missing(static.CLOSING, one) == ""
     chosen = options(static, "--output", str(tmp_path / "x"))
-    assert static.run(chosen) == 2  # there is no wrk
+    assert status_of(static, chosen) == 2  # there is no wrk
     said = capsys.readouterr().err
     assert "wrk" in said and said.count("\n") == 1
     for name in ("node", "npm"):  # an npm that fails
@@ -410,9 +411,7 @@ def test_each_lab_has_results_of_its_own(
 
     def lab(name: str, measure: Callable[[Session], int]) -> ModuleType:
         made = ModuleType(name)
-        made.run = partial(  # type: ignore[attr-defined]
-            conduct, f"labs-{name}", measure=measure
-        )
+        made.measure = measure  # type: ignore[attr-defined]
         return made
 
     kinds = {"one": one_run, "bad": bad, "stopped": interrupted,

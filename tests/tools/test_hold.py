@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tools.experiment import answering, options, run
+from tests.tools.experiment import answering, options, run, status_of
 from tools.bench import machine, preflight
 from tools.bench.experiments import hold, hold_ends, holder
 from tools.bench.experiments.hold_ends import Fit
@@ -326,7 +326,8 @@ def test_what_cannot_be_measured_is_a_sentence(
     said = capsys.readouterr().out
     assert "--nonsense" in said and "There is one core" in said
     monkeypatch.setattr(hold, "raise_open_files", lambda wanted: 50)
-    assert hold.run(options(hold, "--output", str(tmp_path / "x"))) == 1
+    chosen = options(hold, "--output", str(tmp_path / "x"))
+    assert status_of(hold, chosen) == 1
     assert "no more than 50 open files: at least 128 are" in (
         capsys.readouterr().out
     )

@@ -1,6 +1,5 @@
 """./bench.sh record: what it keeps, what it says, what it leaves alone."""
 
-import argparse
 import itertools
 import json
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.tools.experiment import options
 from tests.tools.test_perfetto import MADE
 from tools.bench import __main__ as command
 from tools.bench import preflight
@@ -68,9 +68,7 @@ class Played:
             return attempt(server, results)
 
         self.patch.setattr(record, "attempt", counted)
-        parser = argparse.ArgumentParser()
-        record.add_options(parser)
-        status = record.run(parser.parse_args(words))
+        status = record.run(options(record, *words))
         self.text = " ".join(self.capsys.readouterr().out.split())
         return status
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tools.experiment import options
+from tests.tools.experiment import options, status_of
 from tools.bench.experiments import soak
 from tools.bench.experiments.soak_clients import (
     PATIENCE,
@@ -182,7 +182,7 @@ def test_a_soak_is_kept_and_shown(
         "--output", str(tmp_path),
     )
     chosen.minutes = 0.01
-    assert soak.run(chosen) == 0
+    assert status_of(soak, chosen) == 0
     assert "Nothing broke." in capsys.readouterr().out
     (one,) = load(tmp_path).points[0].runs
     assert one.extra["requests_answered"] == one.requests > 0

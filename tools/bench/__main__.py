@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NoReturn
 
 from rich.console import Console
@@ -34,10 +34,10 @@ CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
 MODES = ("classic", "full", "smoke", "peers")
 
 # ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
-# about how long it takes, ``add_options(parser)`` with --output among
-# them, and ``run(options)``, which returns the exit status. One whose
-# result the site shows at once says ``ON_EVERY_PAGE = True``, and has an
-# option --no-site.
+# about how long it takes, ``add_options(parser)`` for what it alone has, and
+# ``measure(session)``, which returns the exit status (or ``run(options)``,
+# if what it makes are no points). PLACE: the folder of docs/data, if that is
+# not NAME; ON_EVERY_PAGE: the site shows the result at once.
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
@@ -124,13 +124,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options.command = as_typed(arguments)
     try:
         _check(options)
-    except (ValueError, DataError) as error:
+    except ValueError as error:
         parser.error(str(error))
     return options
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Look names up. Raises ValueError or DataError with a sentence."""
+    """Look names up. Raises ValueError with a sentence."""
     options.mode = next((m for m in MODES if getattr(options, m)), "default")
     smoke = [by_name(name) for name in plan.SMOKE]
     usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
@@ -152,7 +152,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _check_beside(options: argparse.Namespace) -> None:
-    """Can the site show these results? Raises ValueError or DataError."""
+    """Can the site show these results? Raises ValueError."""
     if options.only or options.repeats or options.load or options.output:
         raise ValueError("--beside measures nothing")
     if options.no_site:
@@ -168,8 +168,6 @@ def _check_beside(options: argparse.Namespace) -> None:
                 "./bench.sh measures alone, with --classic or with --full "
                 "can stand beside the reference"
             )
-        if os.pathsep in str(path.resolve()):
-            raise ValueError(f"--beside {path}: a path with {os.pathsep!r}")
 
 
 # Running ------------------------------------------------------------------
@@ -213,14 +211,10 @@ def main(arguments: list[str]) -> int:
 def _catch_signals() -> None:
     """Ctrl-C and its like raise KeyboardInterrupt from now on."""
     # Even where a shell made us ignore them: the load must be stoppable.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not nohup
-        signal.signal(signal.SIGHUP, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        nohup = number == signal.SIGHUP
+        if not nohup or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _load_generator(options: argparse.Namespace, console: Console) -> str:
@@ -315,15 +309,35 @@ def _build_site(console: Console, **environment: str) -> int:
 # Experiments: ./bench.sh NAME ---------------------------------------------
 
 
-def _experiment(name: str) -> ModuleType:
+def _module(name: str) -> ModuleType:
     return importlib.import_module(EXPERIMENTS[name])
 
 
 def _experiments() -> str:
     """What --help says of the experiments."""
     lines = ["experiments (./bench.sh NAME --help explains its options):"]
-    lines += [f"  {name:<12} {_experiment(name).HELP}" for name in EXPERIMENTS]
+    lines += [f"  {name:<12} {_module(name).HELP}" for name in EXPERIMENTS]
     return "\n".join(lines)
+
+
+def experiment_options(
+    parser: argparse.ArgumentParser, name: str, module: ModuleType
+) -> None:
+    """Add the options of an experiment, and what all of them have."""
+    if hasattr(module, "add_options"):
+        module.add_options(parser)
+    common_options(parser, getattr(module, "PLACE", name))
+    if hasattr(module, "ON_EVERY_PAGE"):
+        parser.add_argument(
+            "--no-site", action="store_true", help="do not build the site"
+        )
+
+
+def run(name: str, module: ModuleType, options: argparse.Namespace) -> int:
+    """Run an experiment; its exit status."""
+    if hasattr(module, "run"):
+        return int(module.run(options))
+    return conduct(name, options, module.measure)
 
 
 def experiment(name: str, arguments: list[str], console: Console) -> int:
@@ -336,16 +350,16 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
             f"there is no experiment {name!r}; there are "
             f"{', '.join(EXPERIMENTS)}"
         )
-    module = _experiment(name)
+    module = _module(name)
     parser = Parser(
         prog=f"./bench.sh {name}", description=module.HELP,
         allow_abbrev=False,
     )
-    module.add_options(parser)
+    experiment_options(parser, name, module)
     options = parser.parse_args(arguments)
     _catch_signals()
-    status: int = module.run(options)
-    shown = getattr(module, "ON_EVERY_PAGE", False)
+    status = run(name, module, options)
+    shown = hasattr(module, "ON_EVERY_PAGE")
     if shown and not (status or options.no_site or options.output):
         return _build_site(console)
     return status

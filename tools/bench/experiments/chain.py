@@ -21,7 +21,6 @@ from tools.bench.server import Running, ServerError
 from tools.bench.session import (
     Refused,
     Session,
-    conduct,
     number_option,
     some_of,
 )
@@ -84,11 +83,6 @@ def add_options(parser: argparse._ActionsContainer) -> None:
     number_option(
         parser, "--chain-clients", 1, 10_000, CLIENTS, "that make them"
     )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all; 1 if one failed, not if a library cannot be had."""
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

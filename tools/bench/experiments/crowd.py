@@ -21,8 +21,6 @@ from tools.bench.numbers import number
 from tools.bench.server import start
 from tools.bench.session import (
     Session,
-    common_options,
-    conduct,
     number_option,
     words_option,
 )
@@ -47,12 +45,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
     words_option(parser)
-    common_options(parser, "crowd")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all loads; 1 if one failed."""
-    return conduct("crowd", options, measure)
 
 
 def measure(session: Session) -> int:

@@ -33,7 +33,7 @@ from tools.bench.experiments.lab import LabError, said_by
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
 from tools.bench.outcome import keep_raw
 from tools.bench.peers import start
-from tools.bench.session import Refused, Session, conduct, number_option
+from tools.bench.session import Refused, Session, number_option
 from tools.bench.table import median, spread, title_of
 from tools.common.files import save_json
 from tools.data.results import Point, Run
@@ -106,11 +106,6 @@ def add_options(parser: argparse._ActionsContainer) -> None:
         "--no-libraries", action="store_true",
         help=f"leave out {LIBRARIES} ({start.VENV.name})",
     )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure every case in rounds; 1 if a variant failed."""
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

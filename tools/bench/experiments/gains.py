@@ -21,8 +21,6 @@ from tools.bench.server import start
 from tools.bench.session import (
     Refused,
     Session,
-    common_options,
-    conduct,
     number_option,
 )
 from tools.bench.table import figure, spread
@@ -125,12 +123,6 @@ IDEAS = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this experiment."""
     number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
-    common_options(parser, "gains")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure 07 without each idea; 1 if one failed."""
-    return conduct("gains", options, measure)
 
 
 def patched(idea: Idea, folder: Path) -> Server:

@@ -15,7 +15,7 @@ from tools.bench import interpreters, preflight
 from tools.bench.experiments.lab import LabError, said_by
 from tools.bench.interpreters import Interpreter
 from tools.bench.outcome import keep_raw
-from tools.bench.session import Session, conduct, number_option, some_of
+from tools.bench.session import Session, number_option, some_of
 from tools.bench.table import Cell, median
 from tools.data.results import Point, Run
 from tools.servers import ROOT
@@ -73,11 +73,6 @@ def add_options(parser: argparse._ActionsContainer) -> None:
         parser, "--gil-seconds", 0.05, 60, SECONDS,
         "that a measurement lasts", float,
     )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the lab in rounds; 1 if it failed on an interpreter."""
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

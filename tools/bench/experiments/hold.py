@@ -31,8 +31,6 @@ from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import Process, ServerError, start
 from tools.bench.session import (
     Session,
-    common_options,
-    conduct,
     number_option,
     servers_option,
     words_option,
@@ -103,15 +101,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "the delay where waits overlap", float,
     )
     words_option(parser)
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure; 1 if a server could not be measured at all.
-
-    That a server is stopped by something is a result, no failure.
-    """
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

@@ -11,9 +11,10 @@ import sys
 
 from tools.bench.experiments import chain, frames, gil
 from tools.bench.outcome import as_typed
-from tools.bench.session import common_options
+from tools.bench.session import conduct
 
 LABS = {"chain": chain, "frames": frames, "gil": gil}
+PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
 
 
@@ -45,7 +46,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         module.add_options(
             parser.add_argument_group(f"options of the lab {name}")
         )
-    common_options(parser, "labs-NAME")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"\nLab {name}")
             if options.output:
                 own.output = options.output / f"labs-{name}"
-        status: int = LABS[name].run(own)
+        status = conduct(f"labs-{name}", own, LABS[name].measure)
         if status == 130:
             return status
         worst = max(worst, status)

@@ -26,7 +26,7 @@ from rich.table import Table
 from tools.bench import calls, preflight
 from tools.bench.recording import burst, perfetto, timeline
 from tools.bench.server import Process, ServerError, start
-from tools.bench.session import Session, common_options, servers_option
+from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.data import recording
@@ -35,6 +35,7 @@ from tools.data.results import Results
 from tools.servers import NO, POOL, ROOT, Server
 
 HELP = "20 clients at once: what each thread of a server does (a minute)"
+PLACE = "recordings"
 ON_EVERY_PAGE = True  # the site shows it beside the steps: build it after
 DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
@@ -270,10 +271,6 @@ def median(found: list[Recording]) -> Recording:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this experiment."""
     servers_option(parser)
-    common_options(parser, "recordings")
-    parser.add_argument(
-        "--no-site", action="store_true", help="do not build the site"
-    )
 
 
 def impossible() -> str | None:

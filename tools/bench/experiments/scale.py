@@ -23,7 +23,7 @@ import psutil
 from tools.bench import interpreters, preflight
 from tools.bench.ab import MANY, Load
 from tools.bench.server import start
-from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.session import Session, number_option
 from tools.bench.table import figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
@@ -81,12 +81,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser, "--compute", 1, 10**9, None,
         "loop steps a request (default: as many as take 1 ms here)",
     )
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all cases; 1 if one failed."""
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

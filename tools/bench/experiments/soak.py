@@ -26,8 +26,6 @@ from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import STOP_SECONDS, Process, start
 from tools.bench.session import (
     Session,
-    common_options,
-    conduct,
     number_option,
     servers_option,
     words_option,
@@ -259,12 +257,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-kill", action="store_true", help="do not kill workers",
     )
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Soak, print what happened; 1 if a rule was broken."""
-    return conduct(SUITE, options, measure)
 
 
 def options_of(server: Server, extra: tuple[str, ...]) -> tuple[str, ...]:

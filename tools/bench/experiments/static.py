@@ -26,8 +26,6 @@ from tools.bench.server import HOST, Running, ServerError, free_port, start
 from tools.bench.session import (
     Refused,
     Session,
-    common_options,
-    conduct,
     number_option,
 )
 from tools.bench.table import MEGABYTE, failures, figure, spread, title_of
@@ -133,12 +131,6 @@ def cases() -> list[Case]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this experiment."""
     number_option(parser, "--seconds", 1, 600, SECONDS, "one run takes")
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure every case; 1 if a server failed, 2 without wrk."""
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

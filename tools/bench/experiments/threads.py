@@ -19,7 +19,7 @@ from tools.bench import interpreters
 from tools.bench.ab import MANY, Load
 from tools.bench.interpreters import Interpreter, InterpreterError
 from tools.bench.server import start
-from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.session import Session, number_option
 from tools.bench.table import MEGABYTE, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
@@ -87,12 +87,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     number_option(parser, "--seconds", 1, 600, SECONDS, "one run takes")
     number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all cases on all interpreters; 1 if one failed."""
-    return conduct(SUITE, options, measure)
 
 
 def measure(session: Session) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 
 from tools.bench.server import Process, ServerError, start
-from tools.bench.session import Session, common_options
+from tools.bench.session import Session
 from tools.bench.table import typed
 from tools.data import exchange
 from tools.data.exchange import Exchange
@@ -59,11 +59,6 @@ REQUESTS = {
         half_close=True,
     ),
 }
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what all experiments have."""
-    common_options(parser, "wire")
 
 
 def run(options: argparse.Namespace) -> int:
