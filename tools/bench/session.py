@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.markup import escape
@@ -41,7 +42,7 @@ from tools.bench.outcome import (
     take_report,
 )
 from tools.bench.report import NoFigures
-from tools.bench.server import Running, ServerError
+from tools.bench.server import Running, ServerError, start
 from tools.bench.table import Columns, show_points, typed
 from tools.common.terminal import a_console
 from tools.data.results import DATA, Point, Run
@@ -321,6 +322,23 @@ class Session:
         if process.wait(moment) is not None:
             one.error = f"the server died: {process.last_words()}"
         return one
+
+    def measure(
+        self, server: Server, load: Load, *words: str, delay: float = 0.0,
+        warm_up: int = 20, python: str = sys.executable,
+        one_core: bool = False, **more: Any,
+    ) -> Run:
+        """Start a server, warm it up, run a load; see `load` and `start`.
+
+        words: more for its command line; one_core: keep all of it on one.
+        Raises ServerError.
+        """
+        with start(server, delay, words, python) as process:
+            if one_core:  # the threads that it starts will inherit that
+                own = psutil.Process(process.pid)
+                own.cpu_affinity(own.cpu_affinity()[-1:])
+            process.warm_up(warm_up)
+            return self.load(process, load, **more)
 
     def show(
         self, columns: Columns, note: str = "",

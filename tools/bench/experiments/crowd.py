@@ -18,12 +18,7 @@ from functools import partial
 from tools.bench.ab import MANY, Load
 from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
-from tools.bench.server import start
-from tools.bench.session import (
-    Session,
-    number_option,
-    words_option,
-)
+from tools.bench.session import Session, number_option, words_option
 from tools.bench.table import failures, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import by_name
@@ -61,10 +56,10 @@ def measure(session: Session) -> int:
         return 1
 
     def one(load: Load) -> Run:
-        words = ("--workers", "1", *options.options)
-        with start(by_name("07"), DELAY, words) as process:
-            process.warm_up(WARM_UP)
-            return session.load(process, load, name="07", busy=True)
+        return session.measure(
+            by_name("07"), load, "--workers", "1", *options.options,
+            delay=DELAY, warm_up=WARM_UP, name="07", busy=True,
+        )
 
     work = []
     for clients, suite in itertools.product(options.clients, SUITES):

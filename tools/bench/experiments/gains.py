@@ -17,14 +17,9 @@ from pathlib import Path
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
-from tools.bench.server import start
-from tools.bench.session import (
-    Refused,
-    Session,
-    number_option,
-)
+from tools.bench.session import Refused, Session, number_option
 from tools.bench.table import figure, spread
-from tools.data.results import Point, Run
+from tools.data.results import Point
 from tools.servers import ROOT, Server, by_name
 
 HELP = "what each idea of 07 is worth: taken away one at a time (9 minutes)"
@@ -177,27 +172,23 @@ def measure(session: Session) -> int:
         session.results.tools["wrk"] = wrk.version() or "?"
         loads[KEEP] = wrk.Load(CLIENTS, seconds)
 
-    def one(server: Server, load: Load | wrk.Load) -> Run:
-        with start(server, 0.0, ("--workers", "1")) as process:
-            process.warm_up(WARM_UP)
-            return session.load(process, load, name="07")
-
     with copies() as servers:
-        session.rounds(
-            [
-                (
-                    Point(
-                        "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
-                        variant=idea.name,
-                    ),
-                    partial(one, servers[idea.name], load),
-                )
-                for suite, load in loads.items()
-                for idea in IDEAS
-                if suite in idea.suites
-            ],
-            REPEATS,
-        )
+        work = [
+            (
+                Point(
+                    "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
+                    variant=idea.name,
+                ),
+                partial(
+                    session.measure, servers[idea.name], load, "--workers",
+                    "1", warm_up=WARM_UP, name="07",
+                ),
+            )
+            for suite, load in loads.items()
+            for idea in IDEAS
+            if suite in idea.suites
+        ]
+        session.rounds(work, REPEATS)
     for suite in loads:
         points = session.results.suite(suite)
         unit = points[0].median("cpu_ms") or 1.0
