@@ -17,8 +17,9 @@ class Peer:
 
     name: what users type, as in ``--peers nginx,node``; title: a few
     words; about: what it is, in a sentence; start: its command line, from
-    the root of the repository, with {python}, {host}, {port} and {folder}
-    (an empty folder of its own) to be filled in; packages: what pip has
+    the root of the repository, with {python}, {host}, {port}, {folder}
+    (an empty folder of its own), {ours} (the interpreter of the tools) and
+    {site} (a folder to serve) to be filled in; packages: what pip has
     to install for it; module: what must then be importable; get: how to
     get its program, if it is not a Python package; since: the oldest
     Python it runs on.

@@ -29,9 +29,11 @@ from tools.bench.experiments import (
     threads,
 )
 from tools.bench.interpreters import Interpreter
+from tools.bench.peers.start import start as start_peer
 from tools.bench.server import ServerError, start
 from tools.bench.session import Refused, Session, conduct
 from tools.data.results import Point, Run, load
+from tools.peers import Peer
 from tools.servers import ROOT, by_name
 
 GIL = Interpreter("/opt/a/python", "3.13", "3.13.5", False)
@@ -287,16 +289,15 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "case", static.cases(), ids=lambda case: f"{case.name} {case.variant}"
+    "case", static.cases(), ids=lambda case: f"{case.name} {case.title}"
 )
-def test_each_server_serves_the_page(case: static.Case, site: Path) -> None:
+def test_each_server_serves_the_page(case: Peer, site: Path) -> None:
     if case is static.ENGINE_X and shutil.which("nginx") is None:
         pytest.skip("nginx is needed")
     if case is static.NODE and not static.node_server().is_file():
         pytest.skip("./bench.sh static has not installed it")
-    with static.started(case, site) as process:
-        process.check_page(static.page())
-        assert str(site) not in static.shown(process.command, site)
+    with start_peer(case, static.page(), site) as process:
+        assert str(site) not in process.command
 
 
 @pytest.mark.parametrize("words", [[], ["x", "DIR"]])
@@ -316,8 +317,8 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
 ) -> None:
     one = session(tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "install Node.js" in static.missing(static.NODE, one)
-    assert "apt-get install" in static.missing(static.ENGINE_X, one)
+    assert "apt install nodejs" in static.missing(static.NODE, one)
+    assert "apt install nginx" in static.missing(static.ENGINE_X, one)
     assert static.missing(static.CLOSING, one) == ""
     chosen = options(static, "--output", str(tmp_path / "x"))
     assert status_of(static, chosen) == 2  # there is no wrk
@@ -328,7 +329,7 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(static, "PEERS", tmp_path / ".node-peers")
-    assert "npm could not install it" in static.missing(static.NODE, one)
+    assert "npm could not install" in static.missing(static.NODE, one)
 
 
 # threads ------------------------------------------------------------------

@@ -137,7 +137,7 @@ def measure_one(
     The requests/s and the CPU of the run are those of the parallel load;
     Run.extra has those of the chain. Raises ServerError.
     """
-    with start.start(peer, page=False) as process:
+    with start.start(peer, page=b"") as process:
         chain(process.port, WARM_UP)
         extra = measure_chain(process, fetches)
         one = session.load(process, load, name=peer.name)

@@ -23,7 +23,7 @@ from tools.bench.preflight import output_of
 from tools.bench.server import HOST, Running, free_port
 from tools.common.launch import scrub
 from tools.peers import Peer
-from tools.servers import ROOT
+from tools.servers import ROOT, SERVERS
 
 HERE = Path(__file__).parent
 VENV = ROOT / ".venv-peers"
@@ -137,49 +137,56 @@ def versions(peers: list[Peer]) -> dict[str, str]:
 class PeerProcess(Running):
     """A running peer. Use `start`."""
 
-    def __init__(self, peer: Peer, folder: Path) -> None:
-        """Start it on a free port and wait until it is ready.
+    def __init__(self, peer: Peer, folder: Path, site: Path | None) -> None:
+        """Start it on a free port and wait until it is ready; see `start`.
 
         folder: an empty one for files of its own. Raises ServerError.
         """
-        self.peer = peer
         port = free_port()
         if peer.name == "nginx":
-            write_nginx_conf(folder, port)
-        words = _words(peer, str(PYTHON), port, str(folder))
-        super().__init__(words, ROOT, port)
-        python = str(PYTHON.relative_to(ROOT))
-        self.command = " ".join(_words(peer, python, port, "FOLDER"))
+            write_nginx_conf(folder, port, site)
+        known = {
+            "host": HOST, "port": port, "python": PYTHON, "folder": folder,
+            "ours": sys.executable, "site": site,
+        }
+        shown = {
+            **known, "python": PYTHON.relative_to(ROOT), "folder": "FOLDER",
+            "ours": "python3", "site": "DIR",
+        }
+        words = [word.format_map(known) for word in peer.start]
+        ours = any(peer.name == server.name for server in SERVERS)
+        super().__init__(words, ROOT, 0 if ours else port)  # ours tell
+        self.command = " ".join(peer.start).format_map(shown)
 
 
 @contextlib.contextmanager
-def start(peer: Peer, page: bool = True) -> Iterator[PeerProcess]:
+def start(
+    peer: Peer, page: bytes = PAGE, site: Path | None = None
+) -> Iterator[PeerProcess]:
     """A fresh peer, stopped at the end.
 
-    page: it has to answer with our page. Raises ServerError if it does
-    not, or does not start.
+    page: it has to answer with this one, b"": with any; site: a folder of
+    files that it serves. Raises ServerError if it does not, or does not
+    start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        process = PeerProcess(peer, Path(folder))
+        process = PeerProcess(peer, Path(folder), site)
         try:
             if page:
-                process.check_page(PAGE, Content_Type=TYPE)
+                fields = {"Content_Type": TYPE} if page == PAGE else {}
+                process.check_page(page, **fields)
             yield process
         finally:
             process.stop()
 
 
-def _words(peer: Peer, python: str, port: int, folder: str) -> list[str]:
-    return [
-        word.format(python=python, host=HOST, port=port, folder=folder)
-        for word in peer.start
-    ]
-
-
-def write_nginx_conf(folder: Path, port: int) -> None:
+def write_nginx_conf(
+    folder: Path, port: int, site: Path | None = None
+) -> None:
     """The configuration of nginx with the page, in its own folder."""
+    page = f"return 200 '{PAGE.decode()}'"
     text = string.Template((HERE / "nginx.conf").read_text()).substitute(
-        host=HOST, port=port, page=PAGE.decode(),
+        host=HOST, port=port, answer=f"root {site}" if site else page,
         # As root its worker would be somebody who may not read the folder.
         user="user root;" if os.geteuid() == 0 else "",
     )
