@@ -22,9 +22,9 @@ def make(file: Path, lines: str) -> None:
 
 def make_python(file: Path, version: str, free: str = "false") -> None:
     """Something that answers like an interpreter of that version."""
-    minor = version.rpartition(".")[0]
+    label = version.rpartition(".")[0] + "t" * (free == "true")
     make(file, f"""echo '{{"program": "{file}", "version": "{version}", \
-"minor": "{minor}", "free": {free}, "optimised": false}}'""")
+"label": "{label}", "free": {free}, "optimised": false}}'""")
 
 
 @pytest.fixture

@@ -13,15 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from tools.bench import calls, preflight
 from tools.bench.recording import burst, perfetto, timeline
@@ -29,6 +25,7 @@ from tools.bench.server import Process, ServerError, start
 from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
+from tools.common.terminal import a_table
 from tools.data import recording
 from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
 from tools.data.results import Results
@@ -308,7 +305,8 @@ def run(options: argparse.Namespace) -> int:
     wrong: dict[str, str] = {}
     stopped = 0
     try:
-        for found, server, fault in _all(options, session):
+        for server in options.only:
+            found, fault = several(server, session)
             if fault:
                 wrong[server.name] = fault
             if found:
@@ -335,50 +333,41 @@ def run(options: argparse.Namespace) -> int:
     return stopped or int(len(saved) < len(options.only))
 
 
-def _all(
-    options: argparse.Namespace, session: Session
-) -> Iterator[tuple[Recording | None, Server, str]]:
-    """The median recording of each server, and what is wrong with one."""
+def several(
+    server: Server, session: Session
+) -> tuple[Recording | None, str]:
+    """The median of its recordings, and what is wrong with one."""
     repeats = session.repeats(1)
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-        console=session.console, transient=True,
-    ) as progress:
-        task = progress.add_task("", total=len(options.only) * repeats)
-        for place, server in enumerate(options.only, 1):
-            found, wrong = [], ""
-            for _ in range(repeats):
-                progress.update(task, description=server.name)
-                one, fault = record(server, session.results)
-                progress.advance(task)
-                wrong = fault or wrong
-                if one is None:  # it would not be better next time
-                    break
-                if not (fault and options.reference):
-                    found.append(one)
-            progress.update(task, completed=place * repeats)
-            yield median(found) if found else None, server, wrong
+    found, wrong = [], ""
+    for turn in range(1, repeats + 1):
+        of = f", run {turn} of {repeats}" * (repeats > 1)
+        session.say(f"[bold]{server.name}[/]{of}")
+        one, fault = record(server, session.results)
+        wrong = fault or wrong
+        if one is None:  # it would not be better next time
+            break
+        if not (fault and session.options.reference):
+            found.append(one)
+    return median(found) if found else None, wrong
 
 
 def show(found: list[Recording], console: Console) -> None:
     """Print what was recorded."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("server", "first answer", "last answer", "at once",
-                   "threads", "waiting", "system calls"):
-        left = column == "server"
-        table.add_column(column, justify="left" if left else "right")
-    for each in found:
-        first = min(client.first_byte for client in each.clients)
-        table.add_row(
+    titles = ["server", "first answer>", "last answer>", "at once>",
+              "threads>", "waiting>", "system calls>"]
+    rows = [
+        [
             each.server,
-            f"{first / 1000:.0f} ms",
+            f"{min(c.first_byte for c in each.clients) / 1000:.0f} ms",
             f"{each.length / 1000:.0f} ms",
             str(each.peak),
             str(len(each.lanes)),
             str(each.busy),
             f"{sum(each.calls_by_name.values()):,}",
-        )
-    console.print(table)
+        ]
+        for each in found
+    ]
+    console.print(a_table(titles, rows))
     console.print(
         "[dim]at once: requests in service; waiting: threads that waited "
         "for a request at once"

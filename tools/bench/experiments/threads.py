@@ -9,7 +9,6 @@ workers of both kinds, 03 on one core and on all.
 import argparse
 import contextlib
 import os
-import shutil
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -94,8 +93,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(session: Session) -> int:
     """Every case on every interpreter."""
     options = session.options
-    on_path = [path for name in NAMES if (path := shutil.which(name))]
-    pythons = interpreters.choose(options.pythons, on_path)
+    pythons = interpreters.choose(options.pythons, NAMES)
     session.note_pythons(pythons)
     load = Load(options.clients, MANY, options.seconds)
     work = []
