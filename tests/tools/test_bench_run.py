@@ -225,7 +225,7 @@ def test_failed_requests_are_counted_and_no_end(
 
 @pytest.mark.parametrize("fault", ["ignores SIGTERM", "leaves a worker"])
 def test_what_does_not_end_is_killed(fake: MakeServer, fault: str) -> None:
-    process = server.Process(fake(fault), 0.1)
+    process = server.start(fake(fault), 0.1)
     family = process.processes()
     process.stop(0.3)
     assert not psutil.wait_procs(family, 10)[1]

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from tests.tools.experiment import options, status_of
+from tools.bench.cost import State, look
 from tools.bench.experiments import soak
 from tools.bench.experiments.soak_clients import (
     PATIENCE,
@@ -161,15 +162,15 @@ def test_only_a_kill_just_before_excuses_an_end() -> None:
 
 def test_what_is_left_behind_is_a_fault() -> None:
     one = soak.Report()
-    one.before = {1: soak.State(5, 1, 10**7), 2: soak.State(6, 1, 0)}
-    one.after = {1: soak.State(5, 2, 10**9), 3: soak.State(7, 1, 0)}
+    one.before = {1: State(5, 1, 10**7), 2: State(6, 1, 0)}
+    one.after = {1: State(5, 2, 10**9), 3: State(7, 1, 0)}
     soak.compare(one)
     assert one.faults == [
         "11 open descriptors became 12",
         "2 threads became 3",
         "a process grew from 10,000,000 to 1,000,000,000 bytes",
     ]
-    found = soak.look(psutil.Process(os.getpid()))
+    found = look(psutil.Process(os.getpid()))
     assert found[os.getpid()].descriptors > 0
 
 

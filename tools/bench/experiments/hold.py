@@ -21,14 +21,14 @@ from pathlib import Path
 import psutil
 
 from tools.bench import preflight
-from tools.bench.cost import Meter
+from tools.bench.cost import Meter, States, look
 from tools.bench.experiments import hold_ends
 from tools.bench.experiments.hold_ends import Fit, Seen
 from tools.bench.experiments.holder import PER_ADDRESS, Tally
 from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
 from tools.bench.outcome import keep_raw, take_cost
-from tools.bench.server import Process, ServerError, start
+from tools.bench.server import ServerError, start
 from tools.bench.session import (
     Session,
     number_option,
@@ -243,14 +243,11 @@ def clients(port: int, plan: "Plan") -> Iterator[list[Launched]]:
     with contextlib.ExitStack() as stack:
         running = []
         for share, address in holders(plan.clients, raise_open_files(0)):
-            one = Launched(
-                [
-                    sys.executable, "-m", "tools.bench.experiments.holder",
-                    str(port), str(share), address, *seconds,
-                ],
-                cwd=ROOT,
-            )
-            stack.callback(one.kill)
+            words = [
+                sys.executable, "-m", "tools.bench.experiments.holder",
+                str(port), str(share), address, *seconds,
+            ]
+            one = stack.enter_context(Launched(words, cwd=ROOT))
             running.append(one)
         yield running
 
@@ -273,29 +270,6 @@ def wait(running: list[Launched], lines: int, meter: Meter) -> list[Tally]:
         meter.sample()
         time.sleep(SAMPLE_SECONDS)
     return [(tallies(client) or [Tally()])[-1] for client in running]
-
-
-@dataclass
-class State:
-    """What the server holds, all of its processes together."""
-
-    bytes: int = 0  # in user space; what they share counts once
-    descriptors: int = 0
-    fullest: int = 0  # descriptors of the process that has most
-
-
-def look(process: Process) -> State:
-    """The state now."""
-    state = State()
-    for member in process.processes():
-        with contextlib.suppress(psutil.Error):
-            memory = member.memory_full_info()
-            # Linux: a page of several counts by its share.
-            state.bytes += getattr(memory, "pss", memory.uss)
-            several = member.num_fds()
-            state.descriptors += several
-            state.fullest = max(state.fullest, several)
-    return state
 
 
 @dataclass(frozen=True)
@@ -356,13 +330,14 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
     with start(server, plan.delay, plan.extra) as process:
         warm_up(process.port)
         time.sleep(SETTLE_SECONDS)  # for the last to be closed
-        before = look(process)
+        own = psutil.Process(process.pid)
+        before = look(own, shares=True)
         meter = Meter(process)
         with clients(process.port, plan) as running:
             shown = [" ".join(["python3", *c.words[1:]]) for c in running]
             opened = wait(running, 1, meter)
             time.sleep(SETTLE_SECONDS)  # for the last to be accepted
-            held = look(process)
+            held = look(own, shares=True)
             if plan.together is None:
                 check_in_time(opened, plan)
             done = wait(running, 2, meter)
@@ -375,8 +350,9 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
     if plan.hopeless:
         one.extra["needed_seconds"] = round(plan.needed_seconds, 3)
         one.extra["watched_seconds"] = plan.watch_seconds
+    fullest = max((state.descriptors for state in held.values()), default=0)
     seen = Seen(
-        plan.clients, done, cost.threads, held.fullest, plan.limit, died,
+        plan.clients, done, cost.threads, fullest, plan.limit, died,
         plan.watch_seconds,
     )
     stop = hold_ends.stopped_by(server, seen)
@@ -408,8 +384,8 @@ def warm_up(port: int) -> None:
 
 
 def fill(
-    one: Run, opened: list[Tally], done: list[Tally], before: State,
-    held: State,
+    one: Run, opened: list[Tally], done: list[Tally], before: States,
+    held: States,
 ) -> None:
     """The figures of a run."""
     total = sum(tally.opened for tally in opened)
@@ -420,15 +396,19 @@ def fill(
     one.requests = sum(tally.answered for tally in done)
     one.failed = sum(tally.failed + tally.wrong for tally in done)
     one.seconds = round(last - begun, 3)
+    grown = {
+        name: sum(getattr(state, name) for state in held.values())
+        - sum(getattr(state, name) for state in before.values())
+        for name in ("memory", "descriptors")
+    }
     figures = {
         "connections": total,
         "answered": one.requests,
         "wrong": sum(tally.wrong for tally in done),
         "open_seconds": max(t.last_open for t in opened) - begun,
         "first_answer_seconds": first - begun,
-        "user_bytes_per_connection":
-            (held.bytes - before.bytes) / max(total, 1),
-        "descriptors": held.descriptors - before.descriptors,
+        "user_bytes_per_connection": grown["memory"] / max(total, 1),
+        "descriptors": grown["descriptors"],
     }
     one.extra = {name: round(value, 3) for name, value in figures.items()}
 

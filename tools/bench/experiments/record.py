@@ -21,7 +21,7 @@ from rich.markup import escape
 
 from tools.bench import calls, preflight
 from tools.bench.recording import burst, perfetto, timeline
-from tools.bench.server import Process, ServerError, start
+from tools.bench.server import Running, ServerError, start
 from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
@@ -106,7 +106,7 @@ def unlike(server: Server, found: Recording) -> str:
 # One recording ------------------------------------------------------------
 
 
-def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
+def replay(process: Running) -> tuple[list[burst.Moments], dict[int, int]]:
     """Send the clients; their moments, and who served which port.
 
     The second is for a server of several processes only: a ring does not
@@ -140,7 +140,7 @@ def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
 
 
 def _owners(
-    process: Process, workers: list[psutil.Process]
+    process: Running, workers: list[psutil.Process]
 ) -> dict[int, int]:
     """A client's port -> the worker that has its connection now.
 

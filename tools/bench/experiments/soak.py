@@ -20,16 +20,17 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from tools.bench.cost import Meter
+from tools.bench.cost import Meter, States, look
 from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
 from tools.bench.outcome import keep_raw, take_cost
-from tools.bench.server import STOP_SECONDS, Process, start
+from tools.bench.server import Running, start
 from tools.bench.session import (
     Session,
     number_option,
     servers_option,
     words_option,
 )
+from tools.common.launch import STOP_SECONDS
 from tools.data.results import Point, Run
 from tools.servers import NO, YES, Server, by_name
 
@@ -47,21 +48,6 @@ SETTLED_SECONDS = 1.5  # unchanged for so long: the server is at rest
 GROWTH_BYTES = 16 * 2**20  # of a process; more is a leak
 
 
-# The server's processes -----------------------------------------------
-
-
-@dataclass(frozen=True)
-class State:
-    """What a process has: its descriptors, threads, bytes resident."""
-
-    descriptors: int
-    threads: int
-    memory: int
-
-
-States = dict[int, State]  # by process id
-
-
 @dataclass
 class Report(Counts):
     """What happened. Nothing broke if ``faults`` is empty.
@@ -77,19 +63,6 @@ class Report(Counts):
     growth_bytes: int = 0
     before: States = field(default_factory=dict)
     after: States = field(default_factory=dict)
-
-
-def look(server: psutil.Process) -> States:
-    """What each process of the server has now."""
-    found = {}
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for one in [server, *server.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error), one.oneshot():
-                found[one.pid] = State(
-                    one.num_fds(), one.num_threads(),
-                    int(one.memory_info().rss),
-                )
-    return found
 
 
 def total(states: States, name: str) -> int:
@@ -292,7 +265,7 @@ def measure(session: Session) -> int:
         ) -> Run:
             seed = options.seed + len(point.runs)
             with start(server, DELAY, extra) as process:
-                return measure_one(session, process, seed)
+                return measure_one(session, server, process, seed)
 
         session.rounds([(point, one)], 1, told)
         bad = [run.error for run in point.runs if run.error is not None]
@@ -301,11 +274,13 @@ def measure(session: Session) -> int:
     return session.status()
 
 
-def measure_one(session: Session, process: Process, seed: int) -> Run:
+def measure_one(
+    session: Session, server: Server, process: Running, seed: int
+) -> Run:
     """One soak of a server, to its end."""
     options = session.options
     meter = Meter(process)
-    polite, patience = manners(process.server)
+    polite, patience = manners(server)
     report = soak(
         process.port, process.pid, 60 * options.minutes, seed,
         clients=options.clients, polite=polite, kill=not options.no_kill,
@@ -322,7 +297,7 @@ def measure_one(session: Session, process: Process, seed: int) -> Run:
     one.extra = figures(report)
     one.error = "; ".join(report.faults) or None
     text = json.dumps(dataclasses.asdict(report), indent=1)
-    keep_raw(session.folder, process.server.name, one.command, text)
+    keep_raw(session.folder, server.name, one.command, text)
     return one
 
 
@@ -344,7 +319,7 @@ def ticker(meter: Meter, session: Session) -> Callable[[Report], None]:
     return tick
 
 
-def end(process: Process) -> list[str]:
+def end(process: Running) -> list[str]:
     """SIGTERM, and what is wrong with how it ends."""
     if process.status() is not None:
         return [f"the server died: {process.last_words()}"]

@@ -134,17 +134,20 @@ def versions(peers: list[Peer]) -> dict[str, str]:
 # Running them ------------------------------------------------------------
 
 
-class PeerProcess(Running):
-    """A running peer. Use `start`."""
+@contextlib.contextmanager
+def start(
+    peer: Peer, page: bytes = PAGE, site: Path | None = None
+) -> Iterator[Running]:
+    """A fresh peer on a free port, stopped at the end.
 
-    def __init__(self, peer: Peer, folder: Path, site: Path | None) -> None:
-        """Start it on a free port and wait until it is ready; see `start`.
-
-        folder: an empty one for files of its own. Raises ServerError.
-        """
+    page: it has to answer with this one, b"": with any; site: a folder of
+    files that it serves. Raises ServerError if it does not, or does not
+    start.
+    """
+    with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         if peer.name == "nginx":
-            write_nginx_conf(folder, port, site)
+            write_nginx_conf(Path(folder), port, site)
         known = {
             "host": HOST, "port": port, "python": PYTHON, "folder": folder,
             "ours": sys.executable, "site": site,
@@ -154,30 +157,13 @@ class PeerProcess(Running):
             "ours": "python3", "site": "DIR",
         }
         words = [word.format_map(known) for word in peer.start]
-        ours = any(peer.name == server.name for server in SERVERS)
-        super().__init__(words, ROOT, 0 if ours else port)  # ours tell
-        self.command = " ".join(peer.start).format_map(shown)
-
-
-@contextlib.contextmanager
-def start(
-    peer: Peer, page: bytes = PAGE, site: Path | None = None
-) -> Iterator[PeerProcess]:
-    """A fresh peer, stopped at the end.
-
-    page: it has to answer with this one, b"": with any; site: a folder of
-    files that it serves. Raises ServerError if it does not, or does not
-    start.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        process = PeerProcess(peer, Path(folder), site)
-        try:
+        tells = any(peer.name == server.name for server in SERVERS)
+        with Running(words, ROOT, 0 if tells else port) as process:
+            process.command = " ".join(peer.start).format_map(shown)
             if page:
                 fields = {"Content_Type": TYPE} if page == PAGE else {}
                 process.check_page(page, **fields)
             yield process
-        finally:
-            process.stop()
 
 
 def write_nginx_conf(
