@@ -53,7 +53,7 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
         (hold, "--options '"), (scale, "--compute no"),
         (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
         (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
-        (labs, "--frame-size many"), (labs, "--frame-shape three"),
+        (labs, "--frame-size many"),
     ],
 )
 def test_nonsense_is_refused(

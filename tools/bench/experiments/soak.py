@@ -14,9 +14,11 @@ import dataclasses
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import psutil
 
@@ -73,21 +75,20 @@ def total(states: States, name: str) -> int:
 async def rest(server: psutil.Process, before: States | None) -> States:
     """Wait until nothing changes, and is no more than before."""
 
-    def counts(states: States) -> tuple[int, int]:
-        return total(states, "descriptors"), total(states, "threads")
+    def counts(states: States) -> list[int]:
+        return [total(states, name) for name in ("descriptors", "threads")]
 
-    most = counts(before) if before is not None else None
-    deadline = time.monotonic() + REST_SECONDS
-    last, since = (-1, -1), time.monotonic()
+    most = counts(before) if before is not None else [sys.maxsize] * 2
+    begun = since = time.monotonic()
+    last: list[int] = []
     while True:
         found, wall = look(server), time.monotonic()
         now = counts(found)
         if now != last:
             last, since = now, wall
-        settled = wall - since > SETTLED_SECONDS
-        if most is not None and (now[0] > most[0] or now[1] > most[1]):
-            settled = False
-        if settled or wall > deadline:
+        less = all(a <= b for a, b in zip(now, most, strict=True))
+        settled = wall - since > SETTLED_SECONDS and less
+        if settled or wall - begun > REST_SECONDS:
             return found
         await asyncio.sleep(0.1)
 
@@ -131,15 +132,13 @@ async def killer(
         report.kills += 1
         os.kill(youngest.pid, signal.SIGKILL)
         old = {worker.pid for worker in workers}
-        while True:
-            new = {worker.pid for worker in server.children()
-                   if alive(worker)}
-            gone = time.monotonic() - begun
-            if len(new) >= len(old) and new != old:
-                break
+        gone, new = 0.0, old
+        while new == old or len(new) < len(old):
             if gone > 3 * RESTART_SECONDS:
                 break
             await asyncio.sleep(0.02)
+            new = {w.pid for w in server.children() if alive(w)}
+            gone = time.monotonic() - begun
         report.restart_seconds = max(report.restart_seconds, gone)
         if gone > RESTART_SECONDS:
             clients.fault(f"a killed worker was missing for {gone:.1f} s")
@@ -156,31 +155,25 @@ def alive(process: psutil.Process) -> bool:
 
 
 def soak(
-    port: int,
-    pid: int,
-    seconds: float,
-    seed: int,
-    *,
-    clients: int = CLIENTS,
-    polite: bool = False,
-    kill: bool = True,
+    port: int, pid: int, seconds: float, seed: int, *,
+    clients: int = CLIENTS, polite: bool = False,
     patience: float = PATIENCE,
-    tick: Callable[[Report], None] | None = None,
+    tick: Callable[[Report], object] = lambda report: None,
 ) -> Report:
     """Let mixed clients loose on a server for about so many seconds.
 
     port: of the server on 127.0.0.1; pid: of its first process, whose
     children are its workers; seed: of all that is random; clients: at a
     time; polite: without those that hold up a server which serves one
-    client at a time; kill: kill workers; patience: seconds for an
-    answer; tick: called about once a second.
+    client at a time; patience: seconds for an answer; tick: called about
+    once a second.
     """
     server = psutil.Process(pid)
     ours = Clients(port, seed, polite, patience)
     report = Report()
     ours.counts = report
 
-    async def mix(seconds: float, kill: bool) -> None:
+    async def mix(seconds: float, kill: bool = True) -> None:
         """All clients at once for so long, then until all are done."""
         ours.until = time.monotonic() + seconds
         pending = {asyncio.create_task(ours.client()) for _ in range(clients)}
@@ -191,8 +184,7 @@ def soak(
             done, pending = await asyncio.wait(pending, timeout=1.0)
             for task in done:
                 task.result()
-            if tick is not None:
-                tick(report)
+            tick(report)
 
     async def whole() -> None:
         """Warm up, look, mix, look again."""
@@ -202,7 +194,7 @@ def soak(
         warm = min(max(seconds / 10, 0.5), 30.0)
         await mix(warm, kill=False)
         report.before = await rest(server, None)
-        await mix(seconds - warm, kill)
+        await mix(seconds - warm)
         report.after = await rest(server, report.before)
         compare(report)
         await ours.probe()
@@ -227,9 +219,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser, "--seed", 0, 2**32, 1, "of all that is random"
     )
     number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
-    parser.add_argument(
-        "--no-kill", action="store_true", help="do not kill workers",
-    )
 
 
 def options_of(server: Server, extra: tuple[str, ...]) -> tuple[str, ...]:
@@ -259,15 +248,8 @@ def measure(session: Session) -> int:
             variant=" ".join(extra),
         )
 
-        def one(
-            server: Server = server, extra: tuple[str, ...] = extra,
-            point: Point = point,
-        ) -> Run:
-            seed = options.seed + len(point.runs)
-            with start(server, DELAY, extra) as process:
-                return measure_one(session, server, process, seed)
-
-        session.rounds([(point, one)], 1, told)
+        work = point, partial(measure_one, session, server, extra, point)
+        session.rounds([work], 1, told)
         bad = [run.error for run in point.runs if run.error is not None]
         if bad:  # one is enough here
             point.status, point.reason = "failed", bad[0]
@@ -275,19 +257,21 @@ def measure(session: Session) -> int:
 
 
 def measure_one(
-    session: Session, server: Server, process: Running, seed: int
+    session: Session, server: Server, extra: tuple[str, ...], point: Point
 ) -> Run:
     """One soak of a server, to its end."""
     options = session.options
-    meter = Meter(process)
+    seed = options.seed + len(point.runs)
     polite, patience = manners(server)
-    report = soak(
-        process.port, process.pid, 60 * options.minutes, seed,
-        clients=options.clients, polite=polite, kill=not options.no_kill,
-        patience=patience, tick=ticker(meter, session),
-    )
-    cost = meter.read()
-    report.faults += end(process)
+    with start(server, DELAY, extra) as process:
+        meter = Meter(process)
+        report = soak(
+            process.port, process.pid, 60 * options.minutes, seed,
+            clients=options.clients, polite=polite, patience=patience,
+            tick=ticker(meter, session),
+        )
+        cost = meter.read()
+        report.faults += end(process)
     one = Run(f"{process.command}\nseed {seed}, {options.clients} clients")
     one.requests, one.failed = report.answered, len(report.faults)
     one.seconds = round(report.seconds, 3)
