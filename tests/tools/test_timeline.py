@@ -4,6 +4,7 @@ The small servers here are made up, one line a call: thread, µs after
 START, how long it took, and the call as strace writes it.
 """
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -27,11 +28,13 @@ Line = tuple[int, int, int, str]
 
 
 def trace(*lines: Line) -> list[calls.Call]:
-    text = ""
+    texts: dict[int, str] = {}
     for thread, at, took, call in lines:
         seconds, rest = divmod(START + at, 1_000_000)
-        text += f"{thread} {seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
-    return calls.parse(text)
+        text = f"{seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
+        texts[thread] = texts.get(thread, "") + text
+    made = [calls.parse(text, thread) for thread, text in texts.items()]
+    return sorted(itertools.chain(*made), key=lambda call: call.begin)
 
 
 def accept(fd: int, port: int) -> str:

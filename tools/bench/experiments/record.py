@@ -48,7 +48,7 @@ WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
 DETAIL = (100, 200, 500, 1000, 2000, 5000)
 # Times, threads, numbers; of structures only these are read.
 STRACE = (
-    "strace", "-f", "-ttt", "-T", "-s", "1",
+    "strace", "-ff", "-ttt", "-T", "-s", "1",
     "-e", "verbose=?accept,?accept4,?poll,?ppoll",
 )  # fmt: skip
 
@@ -176,9 +176,8 @@ def attempt(server: Server, results: Results) -> Recording:
         start(server, DELAY, options) as process,
     ):
         process.warm_up(WARM_UP)
-        file = Path(folder, "calls")
         pids = [each.pid for each in process.processes()]
-        with attached(STRACE, pids, file):
+        with attached(STRACE, pids, Path(folder, "calls")):
             threads = {  # of each process, the oldest first
                 thread: each.pid
                 for each in process.processes()
@@ -186,7 +185,7 @@ def attempt(server: Server, results: Results) -> Recording:
             }
             moments, owners = replay(process)
             time.sleep(SETTLE_SECONDS)
-        made = calls.parse(file.read_text(errors="replace"))
+        made = calls.read(Path(folder))
     words = ["--delay", f"{DELAY:g}", *server.options, *options]
     return assemble(
         Recording(

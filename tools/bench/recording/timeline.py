@@ -197,7 +197,7 @@ def build(
 ) -> Timeline:
     """A timeline that begins with the first client.
 
-    calls: as from `calls.parse`. Raises TimelineError.
+    calls: as from `calls.read`. Raises TimelineError.
     """
     zero = min(each.begun for each in moments)
     length = max(each.done for each in moments) - zero
