@@ -422,7 +422,7 @@ def test_each_lab_has_results_of_its_own(
     words = ["bench.sh", "labs", *chosen, "--repeats", "2"]
     monkeypatch.setattr(sys, "argv", words)
     asked = argparse.Namespace(
-        labs=chosen, output=tmp_path / "out", reference=False, repeats=2
+        labs=[chosen], output=tmp_path / "out", reference=False, repeats=2
     )
     assert labs.run(asked) == worst
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ran

@@ -31,7 +31,15 @@ from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 FULL_REPEATS = 3
 PEER_REPEATS = 5
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
-MODES = ("classic", "full", "smoke", "peers")
+MODES = {
+    "classic": "exactly ab -n 1000 -c 10 for each server and sketch (about "
+    "12 minutes)",
+    "full": "everything, repeated: also 1, 2, 4 ... 4096 clients and system "
+    "calls (about 40 minutes)",
+    "smoke": f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
+    "works; exit status 1 if a server failed",
+    "list": "print the servers and the peers, and end",
+}
 
 # ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
 # about how long it takes, ``add_options(parser)`` for what it alone has, and
@@ -78,21 +86,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     add = parser.add_argument
     mode = parser.add_mutually_exclusive_group().add_argument
-    mode(
-        "--classic", action="store_true",
-        help="exactly ab -n 1000 -c 10 for each server and sketch (about 12 "
-        "minutes)",
-    )
-    mode(
-        "--full", action="store_true",
-        help="everything, repeated: also 1, 2, 4 ... 4096 clients and "
-        "system calls (about 40 minutes)",
-    )
-    mode(
-        "--smoke", action="store_true",
-        help=f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
-        "works; exit status 1 if a server failed",
-    )
+    for name, text in MODES.items():
+        mode(f"--{name}", action="store_true", help=text)
     mode(
         "--peers", metavar="NAMES",
         help="other people's servers with the same page, beside ours: all, "
@@ -104,10 +99,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="measure nothing: build the site with other people's results "
         "beside the reference (each a results.json, or its folder; one is "
         "a bar of its own, several are a band with its median)",
-    )
-    mode(
-        "--list", action="store_true",
-        help="print the servers and the peers, and end",
     )
     servers_option(parser, [], (*SERVERS, *SKETCHES))
     common_options(
@@ -131,7 +122,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def _check(options: argparse.Namespace) -> None:
     """Look names up. Raises ValueError with a sentence."""
-    options.mode = next((m for m in MODES if getattr(options, m)), "default")
+    modes = (name for name in (*MODES, "peers") if getattr(options, name))
+    options.mode = next(modes, "default")
     smoke = [by_name(name) for name in plan.SMOKE]
     usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
     chosen = options.only or usual
@@ -250,14 +242,8 @@ def _run(session: Session) -> None:
     """Measure our servers."""
     options = session.options
     servers = options.servers
-    if options.smoke:
-        tasks = plan.smoke(servers)
-    elif options.classic:
-        tasks = plan.classic(servers, options.sketches)
-    else:
-        free = preflight.ports_free_at_once()
-        tasks = plan.default(servers, free, options.sketches)
     repeats = FULL_REPEATS if options.full else 1
+    tasks = plan.suites(options.mode, servers, options.sketches)
     measure_all(session, tasks, repeats)
     if options.full:
         tasks = plan.syscalls(servers)
@@ -279,10 +265,7 @@ def _run_peers(session: Session) -> None:
         results.tools["wrk"] = version
     there = [p for p in options.peers if p.name not in missing]
     results.tools.update(start.versions(there))
-    tasks = plan.peers(
-        options.peers, options.servers, version is not None,
-        preflight.ports_free_at_once(),
-    )
+    tasks = plan.peers(options.peers, options.servers, version is not None)
     measure_all(
         session, [t for t in tasks if t.server.name not in missing],
         PEER_REPEATS,

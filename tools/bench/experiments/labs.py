@@ -11,20 +11,11 @@ import sys
 
 from tools.bench.experiments import chain, frames, gil
 from tools.bench.outcome import as_typed
-from tools.bench.session import conduct
+from tools.bench.session import conduct, some_of
 
 LABS = {"chain": chain, "frames": frames, "gil": gil}
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
-
-
-def lab(word: str) -> str:
-    """A check for argparse: the name of a lab."""
-    if word not in LABS:
-        raise argparse.ArgumentTypeError(
-            f"there is no lab {word!r}; there are {', '.join(LABS)}"
-        )
-    return word
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         [HELP, "", *(f"  {name}: {lab.HELP}" for name, lab in LABS.items())]
     )
     parser.add_argument(
-        "labs", nargs="*", type=lab, metavar="LAB",
+        "labs", nargs="*", type=some_of([*LABS], "lab"), metavar="LAB",
         help=f"{', '.join(LABS)} (default: all)",
     )
     parser.add_argument(
@@ -50,7 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the labs one after the other; the worst of their statuses."""
-    chosen = [name for name in LABS if name in (options.labs or LABS)]
+    named = {name for names in options.labs for name in names} or LABS
+    chosen = [name for name in LABS if name in named]
     typed = as_typed(sys.argv[1:]).split()
     worst = 0
     for name in chosen:

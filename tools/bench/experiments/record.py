@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -27,7 +28,7 @@ from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.common.terminal import a_table
 from tools.data import recording
-from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
+from tools.data.recording import CLIENTS, MOST_BYTES, Recording
 from tools.data.results import Results
 from tools.servers import NO, POOL, ROOT, Server
 
@@ -186,39 +187,33 @@ def attempt(server: Server, results: Results) -> Recording:
             moments, owners = replay(process)
             time.sleep(SETTLE_SECONDS)
         made = calls.read(Path(folder))
-    words = ["--delay", f"{DELAY:g}", *server.options, *options]
-    return assemble(
-        Recording(
-            server=server.name,
-            command=" ".join(["python3", server.file, *words]),
-            started=results.started,
-            commit=results.commit,
-            machine=results.machine,
-            tools={"strace": results.tools.get("strace", "?")},
-            delay=DELAY, clients=[], lanes=[], calls=[], calls_by_name={},
-        ),
-        timeline.build(
-            made, moments, timeline.Server(threads, DELAY, owners)
-        ),
+    seen = timeline.build(
+        made, moments, timeline.Server(threads, DELAY, owners)
     )
-
-
-def assemble(made: Recording, seen: timeline.Timeline) -> Recording:
-    """Fill in what was seen, in as much detail as the file has room for.
-
-    Raises TimelineError.
-    """
-    made.clients, made.calls = seen.clients, seen.calls
-    made.calls_by_name = seen.calls_by_name
+    words = ["--delay", f"{DELAY:g}", *server.options, *options]
     rings = "io_uring_enter" in seen.calls_by_name
-    made.note = f"{SLOWER} {RINGS}" if rings else SLOWER
+    return as_fits(Recording(
+        server=server.name,
+        command=" ".join(["python3", server.file, *words]),
+        started=results.started,
+        commit=results.commit,
+        machine=results.machine,
+        tools={"strace": results.tools.get("strace", "?")},
+        delay=DELAY, note=f"{SLOWER} {RINGS}" if rings else SLOWER,
+        **vars(seen),
+    ))
+
+
+def as_fits(made: Recording) -> Recording:
+    """In as much detail as a file has room for. Raises TimelineError."""
     for tiny in DETAIL:
-        made.lanes = [
-            Lane(each.name, each.worker, timeline.simplify(each.spans, tiny))
-            for each in seen.lanes
+        lanes = [
+            replace(lane, spans=timeline.simplify(lane.spans, tiny))
+            for lane in made.lanes
         ]
-        if len(recording.to_json(made).encode()) <= MOST_BYTES:
-            return made
+        fewer = replace(made, lanes=lanes)
+        if len(recording.to_json(fewer).encode()) <= MOST_BYTES:
+            return fewer
     raise timeline.TimelineError("there was too much for one file")
 
 
