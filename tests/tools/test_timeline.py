@@ -441,7 +441,7 @@ def test_a_descriptor_that_is_closed_and_taken_at_the_same_time() -> None:
     ("missing", "sentence"),
     [
         (1105, "not seen to be accepted"),
-        (1120, "not seen to be received"),
+        (1120, "not seen to be read"),
         (2150, "not seen to be answered"),
     ],
 )

@@ -16,7 +16,7 @@ from tools import peers
 from tools.bench import plan, preflight, table, wrk
 from tools.bench.outcome import as_typed
 from tools.bench.peers import start
-from tools.bench.run import measure_all, skip, sweep
+from tools.bench.run import measure_all, point_of, skip, sweep
 from tools.bench.session import (
     Session,
     common_options,
@@ -177,12 +177,9 @@ def main(arguments: list[str]) -> int:
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
     if options.list:
-        for server in (*SERVERS, *SKETCHES):
-            console.print(
-                f"{server.name:<12} {server.title}  [dim]{server.file}"
-            )
-        for peer in peers.PEERS:
-            console.print(f"{peer.name:<12} {peer.title}  [dim]--peers")
+        listed = [(s, s.file) for s in (*SERVERS, *SKETCHES)]
+        for one, where in [*listed, *((p, "--peers") for p in peers.PEERS)]:
+            console.print(f"{one.name:<12} {one.title}  [dim]{where}")
         return 0
     if options.beside:
         paths = [str(path.resolve()) for path in options.beside]
@@ -270,8 +267,9 @@ def _run_peers(session: Session) -> None:
         session, [t for t in tasks if t.server.name not in missing],
         PEER_REPEATS,
     )
-    for name, reason in missing.items():
-        skip(session, [t for t in tasks if t.server.name == name], reason)
+    for task in tasks:
+        if task.server.name in missing:
+            session.skip(point_of(task), missing[task.server.name])
 
 
 def _build_site(console: Console, **environment: str) -> int:

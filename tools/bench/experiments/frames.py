@@ -299,11 +299,8 @@ class Bench:
         try:
             command, found = self.lab(case, frames, *words)
             rows = found["variants"]
-            file = f"{case.who.part}-{case.how}".replace(", ", "-")
-            keep_raw(
-                self.session.folder, file.replace(" ", "-"), command,
-                json.dumps(found),
-            )
+            text = json.dumps(found)
+            keep_raw(self.session.folder, case.variant, command, text)
         except LabError as error:
             self.session.say(escape(str(error)))
             failed = {"skipped": "", "error": str(error), "runs": []}

@@ -32,6 +32,11 @@ KINDS = {
     "died": "the server ended",
     "start": "the server could not be measured",
 }
+# What a dead server's last words hold -> what it died of.
+DEATHS = (
+    ("SIGKILL", "memory"), ("MemoryError", "memory"),
+    ("start new thread", "threads"), ("", "died"),
+)
 UNEVEN = 1.05  # how far the fullest worker may be above the mean
 MOST_HOLDERS = 16  # processes of the load
 SHARE = 0.8  # of what the whole machine has that one run may take
@@ -185,12 +190,8 @@ def stopped_by(server: Server, seen: Seen) -> str:
     """What stopped a server, "kind: sentence"; "" if nothing did."""
     answered = sum(tally.answered for tally in seen.done)
     if seen.died is not None:
-        kind = "died"
-        if "SIGKILL" in seen.died or "MemoryError" in seen.died:
-            kind = "memory"
-        elif "start new thread" in seen.died:
-            kind = "threads"
-        return f"{kind}: the server ended ({seen.died})"
+        kinds = (kind for words, kind in DEATHS if words in seen.died)
+        return f"{next(kinds)}: the server ended ({seen.died})"
     if answered == seen.total:
         return ""
     return f"{_why(server, seen)}; {answered:,} of {seen.total:,} clients " \
@@ -214,11 +215,11 @@ def _why(server: Server, seen: Seen) -> str:
     one_each = server.lessons["threads"] == NO
     if failed > late and one_each and seen.threads < seen.total:
         limits = thread_limits()
-        words = f"the server had {seen.threads:,} and was given no more"
-        if limits:
-            name = min(limits, key=lambda each: limits[each])
-            words += f" (the nearest limit is {name})"
-        return f"threads: {words}"
+        name = min(limits, key=limits.__getitem__, default="not known")
+        return (
+            f"threads: the server had {seen.threads:,} and was given no more "
+            f"(the nearest limit is {name})"
+        )
     if late:
         beside = f" from {seen.threads:,} threads" if one_each else ""
         return (

@@ -177,13 +177,12 @@ def measure_one(
     session: Session, case: Peer, site: Path, load: wrk.Load
 ) -> Run:
     """One run against a fresh server. Raises ServerError."""
-    name = "-".join(f"{case.name} {case.title}".replace(",", "").split())
     with start.start(case, page(), site) as process:
         url = f"{process.url}{PAGE_NAME}"
         warm = wrk.Load(CLIENTS, WARM_UP_SECONDS, THREADS)
         preflight.output_of(*warm.command(url))
         one = session.load(
-            process, load, name=name, url=url,
+            process, load, name=f"{case.name}, {case.title}", url=url,
             command=process.command.removeprefix(" ".join(QUIET)).strip(),
         )
     one.body_bytes = PAGE_BYTES

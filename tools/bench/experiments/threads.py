@@ -161,11 +161,10 @@ def measure_one(
 ) -> Run:
     """One run against a fresh server. Raises ServerError."""
     name = f"python{case.interpreter.label}"
-    raw = f"{case.server.name}-{case.variant}"
     done = session.measure(
         case.server, load, "--compute", str(steps), *case.options,
         python=case.interpreter.program, one_core=case.one_core,
-        name=raw.replace(", ", "-").replace(" ", "-"),
+        name=f"{case.server.name}, {case.variant}",
     )
     done.command = done.command.replace("python3", name, 1)
     if has_gil is not None:

@@ -46,16 +46,12 @@ def missing(
     """
     found = {}
     for peer in peers:
-        why = _no_package(peer, say) if peer.is_python else _no_program(peer)
+        why = _no_package(peer, say) if peer.is_python else ""
+        if not peer.is_python and not shutil.which(peer.start[0]):
+            why = f"{peer.start[0]} is not installed: {peer.get}"
         if why:
             found[peer.name] = why
     return found
-
-
-def _no_program(peer: Peer) -> str:
-    if shutil.which(peer.start[0]):
-        return ""
-    return f"{peer.start[0]} is not installed: {peer.get}"
 
 
 def _no_package(peer: Peer, say: Callable[[str], None]) -> str:
