@@ -29,8 +29,7 @@ DEMO = """\
 HELP = "a demonstration (no time at all)"
 ON_EVERY_PAGE = True
 
-def add_options(parser):
-    parser.add_argument("--size", type=int, default=0)
+OPTIONS = [("--size", {"type": int, "default": 0})]
 
 def run(options):
     print("measured")

@@ -51,7 +51,7 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
         (hold, "--clients ,"), (hold, "--clients 9999999"),
         (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
         (hold, "--options '"), (scale, "--compute no"),
-        (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
+        (soak, "--minutes 0"),
         (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
         (labs, "--frame-size many"),
     ],
@@ -449,6 +449,7 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
         ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
         ("labs chain --requests 5", "100 clients cannot share 5"),
         ("threads --pythons /bin/echo", "is not a Python interpreter"),
+        ("threads --steps 5 --calibrate", "either --steps or --calibrate"),
     ],
 )
 def test_a_mistake_is_one_sentence(words: str, says: str) -> None:

@@ -19,6 +19,7 @@ from tools.bench.peers import start
 from tools.bench.run import measure_all, point_of, skip, sweep
 from tools.bench.session import (
     Session,
+    add_options,
     common_options,
     conduct,
     servers_option,
@@ -42,10 +43,11 @@ MODES = {
 }
 
 # ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
-# about how long it takes, ``add_options(parser)`` for what it alone has, and
+# about how long it takes, OPTIONS that it alone has (if any), and
 # ``measure(session)``, which returns the exit status (or ``run(options)``,
 # if what it makes are no points). PLACE: the folder of docs/data, if that is
-# not NAME; ON_EVERY_PAGE: the site shows the result at once.
+# not NAME; ON_EVERY_PAGE: the site shows the result at once; ``prepare``:
+# what else its parser needs.
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
@@ -100,7 +102,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "beside the reference (each a results.json, or its folder; one is "
         "a bar of its own, several are a band with its median)",
     )
-    servers_option(parser, [], (*SERVERS, *SKETCHES))
+    add_options(parser, [servers_option([], (*SERVERS, *SKETCHES))])
     common_options(
         parser, "reference, or peers (all servers, with --full or --peers "
         "all)", f"--full: {FULL_REPEATS}, --peers: {PEER_REPEATS}, else 1",
@@ -305,8 +307,9 @@ def experiment_options(
     parser: argparse.ArgumentParser, name: str, module: ModuleType
 ) -> None:
     """Add the options of an experiment, and what all of them have."""
-    if hasattr(module, "add_options"):
-        module.add_options(parser)
+    if hasattr(module, "prepare"):
+        module.prepare(parser)
+    add_options(parser, getattr(module, "OPTIONS", ()))
     common_options(parser, getattr(module, "PLACE", name))
     if hasattr(module, "ON_EVERY_PAGE"):
         parser.add_argument(

@@ -7,7 +7,6 @@ fetches one after the other, each of the number in the last answer. What
 number the chain ends at is known: nothing can be skipped.
 """
 
-import argparse
 import re
 import socket
 import time
@@ -68,21 +67,15 @@ PEERS = {
 }
 
 
-def add_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of this lab."""
-    parser.add_argument(
-        "--servers", metavar="LIST", type=some_of([*PEERS], "server"),
-        default=tuple(PEERS), help=f"only these of {', '.join(PEERS)}",
-    )
-    number_option(
-        parser, "--fetches", 1, 10**7, FETCHES, "one after the other"
-    )
-    number_option(
-        parser, "--requests", 1, 10**8, REQUESTS, "at the same time"
-    )
-    number_option(
-        parser, "--chain-clients", 1, 10_000, CLIENTS, "that make them"
-    )
+OPTIONS = (
+    ("--servers", {
+        "metavar": "LIST", "type": some_of([*PEERS], "server"),
+        "default": tuple(PEERS), "help": f"only these of {', '.join(PEERS)}",
+    }),
+    number_option("--fetches", 1, 10**7, FETCHES, "one after the other"),
+    number_option("--requests", 1, 10**8, REQUESTS, "at the same time"),
+    number_option("--chain-clients", 1, 10_000, CLIENTS, "that make them"),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:

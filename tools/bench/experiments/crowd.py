@@ -11,14 +11,13 @@ together after the delay. A wave takes both sides some time, and between
 two waves both may have nothing to do.
 """
 
-import argparse
 import itertools
 from functools import partial
 
 from tools.bench.ab import MANY, Load
 from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
-from tools.bench.session import Session, number_option, words_option
+from tools.bench.session import WORDS, Session, number_option
 from tools.bench.table import failures, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import by_name
@@ -32,14 +31,13 @@ REPEATS = 3
 WARM_UP = 2  # requests
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    parser.add_argument(
-        "--clients", type=number(1, 100_000), nargs="+", default=CLIENTS,
-        metavar="N", help="how many at once (default: 1000 4000)",
-    )
-    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
-    words_option(parser)
+OPTIONS = (
+    ("--clients", {
+        "type": number(1, 100_000), "nargs": "+", "default": CLIENTS,
+        "metavar": "N", "help": "how many at once (default: 1000 4000)",
+    }),
+    number_option("--seconds", 1, 3600, SECONDS, "of each load"), WORDS,
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:

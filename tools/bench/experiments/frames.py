@@ -85,22 +85,18 @@ class Case:
         return SHAPES[self.shape] + PAGES[self.huge]
 
 
-def add_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of this lab; --pythons is that of all labs."""
-    number_option(
-        parser, "--frame-size", 1, 10**10, SIZE, "bytes of a frame"
-    )
-    number_option(
-        parser, "--frame-count", 1, 1000, FRAMES, "frames in a run"
-    )
-    parser.add_argument(
-        "--frame-variants", metavar="LIST",
-        help="only these variants of the lab, as in streams,splice",
-    )
-    parser.add_argument(
-        "--no-libraries", action="store_true",
-        help=f"leave out {LIBRARIES} ({start.VENV.name})",
-    )
+OPTIONS = (  # --pythons is that of all labs
+    number_option("--frame-size", 1, 10**10, SIZE, "bytes of a frame"),
+    number_option("--frame-count", 1, 1000, FRAMES, "frames in a run"),
+    ("--frame-variants", {
+        "metavar": "LIST",
+        "help": "only these variants of the lab, as in streams,splice",
+    }),
+    ("--no-libraries", {
+        "action": "store_true",
+        "help": f"leave out {LIBRARIES} ({start.VENV.name})",
+    }),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:

@@ -6,7 +6,6 @@ that does not find its words ends the experiment: the list follows the
 code or it fails.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import shutil
@@ -115,9 +114,7 @@ IDEAS = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
+OPTIONS = (number_option("--seconds", 1, 3600, SECONDS, "of each load"),)
 
 
 def patched(idea: Idea, folder: Path) -> Server:

@@ -5,7 +5,6 @@ a round at a time and in turns. The lab does the measuring; here its
 figures become points.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -64,16 +63,15 @@ COLUMNS = {
 }
 
 
-def add_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of this lab; --pythons is that of all labs."""
-    parser.add_argument(
-        "--parts", metavar="LIST", type=some_of(PARTS, "part"),
-        default=PARTS, help=f"measure only these of {', '.join(PARTS)}",
-    )
+OPTIONS = (  # --pythons is that of all labs
+    ("--parts", {
+        "metavar": "LIST", "type": some_of(PARTS, "part"), "default": PARTS,
+        "help": f"measure only these of {', '.join(PARTS)}",
+    }),
     number_option(
-        parser, "--gil-seconds", 0.05, 60, SECONDS,
-        "that a measurement lasts", float,
-    )
+        "--gil-seconds", 0.05, 60, SECONDS, "that a measurement lasts", float
+    ),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:

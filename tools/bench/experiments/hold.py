@@ -29,10 +29,10 @@ from tools.bench.numbers import number
 from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import ServerError, start
 from tools.bench.session import (
+    WORDS,
     Session,
     number_option,
     servers_option,
-    words_option,
 )
 from tools.bench.table import figure
 from tools.common.launch import Launched
@@ -81,25 +81,24 @@ def levels(text: str) -> list[int]:
     return sorted(found)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    servers_option(parser)
-    parser.add_argument(
-        "--clients", type=levels, default=list(LEVELS), metavar="LIST",
-        help="how many at once, one after the other until a server is "
+OPTIONS = (
+    servers_option(),
+    ("--clients", {
+        "type": levels, "default": list(LEVELS), "metavar": "LIST",
+        "help": "how many at once, one after the other until a server is "
         f"stopped (default: {','.join(map(str, LEVELS))})",
-    )
+    }),
     number_option(
-        parser, "--delay", 0.1, 3600, DELAY,
-        "seconds each request waits, made longer if opening takes longer",
+        "--delay", 0.1, 3600, DELAY, "seconds each request waits, made "
+        "longer if opening takes longer", float,
+    ),
+    number_option(
+        "--patience", 0.1, 7200, PATIENCE, "seconds until a client without "
+        "an answer gives up; at least twice the delay where waits overlap",
         float,
-    )
-    number_option(
-        parser, "--patience", 0.1, 7200, PATIENCE,
-        "seconds until a client without an answer gives up; at least twice "
-        "the delay where waits overlap", float,
-    )
-    words_option(parser)
+    ),
+    WORDS,
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:

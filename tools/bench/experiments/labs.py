@@ -11,14 +11,14 @@ import sys
 
 from tools.bench.experiments import chain, frames, gil
 from tools.bench.outcome import as_typed
-from tools.bench.session import conduct, some_of
+from tools.bench.session import add_options, conduct, some_of
 
 LABS = {"chain": chain, "frames": frames, "gil": gil}
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def prepare(parser: argparse.ArgumentParser) -> None:
     """The names of the labs, and the options of each."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "\n".join(
@@ -34,9 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "(default: all that are on the PATH or in pyenv)",
     )
     for name, module in LABS.items():
-        module.add_options(
-            parser.add_argument_group(f"options of the lab {name}")
-        )
+        group = parser.add_argument_group(f"options of the lab {name}")
+        add_options(group, module.OPTIONS)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -259,9 +259,7 @@ def median(found: list[Recording]) -> Recording:
 # The command --------------------------------------------------------------
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    servers_option(parser)
+OPTIONS = (servers_option(),)
 
 
 def impossible() -> str | None:

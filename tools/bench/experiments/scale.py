@@ -13,7 +13,6 @@ again. Even so a worker can run out of work while the other has a queue;
 with many clients for each worker that is rare.
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -72,14 +71,14 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number > 1)}"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    number_option(parser, "--clients", 1, 1000, CLIENTS, "how many at once")
-    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
+OPTIONS = (
+    number_option("--clients", 1, 1000, CLIENTS, "how many at once"),
+    number_option("--seconds", 1, 3600, SECONDS, "of each load"),
     number_option(
-        parser, "--compute", 1, 10**9, None,
+        "--compute", 1, 10**9, None,
         "loop steps a request (default: as many as take 1 ms here)",
-    )
+    ),
+)
 
 
 def measure(session: Session) -> int:

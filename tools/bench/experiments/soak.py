@@ -7,7 +7,6 @@ memory are at the end where they were after a warm-up, if nothing was
 written to stderr, and if the server ended with status 0 on SIGTERM.
 """
 
-import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -27,10 +26,10 @@ from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
 from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import Running, start
 from tools.bench.session import (
+    WORDS,
     Session,
     number_option,
     servers_option,
-    words_option,
 )
 from tools.common.launch import STOP_SECONDS
 from tools.data.results import Point, Run
@@ -208,17 +207,12 @@ def soak(
 # The experiment -------------------------------------------------------
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    servers_option(parser, [by_name("07")])
-    words_option(parser)
-    number_option(
-        parser, "--minutes", 0.05, 10_000, MINUTES, "how long", float
-    )
-    number_option(
-        parser, "--seed", 0, 2**32, 1, "of all that is random"
-    )
-    number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
+OPTIONS = (
+    servers_option([by_name("07")]), WORDS,
+    number_option("--minutes", 0.05, 10_000, MINUTES, "how long", float),
+    number_option("--seed", 0, 2**32, 1, "of all that is random"),
+    number_option("--clients", 1, 1000, CLIENTS, "at a time"),
+)
 
 
 def options_of(server: Server, extra: tuple[str, ...]) -> tuple[str, ...]:

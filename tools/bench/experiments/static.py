@@ -6,7 +6,6 @@ about 6.7 kB. There http.server closed after each answer while PyParallel
 kept its connections; here it is measured both ways.
 """
 
-import argparse
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -73,9 +72,7 @@ def cases() -> list[Peer]:
     return found
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    number_option(parser, "--seconds", 1, 600, SECONDS, "one run takes")
+OPTIONS = (number_option("--seconds", 1, 600, SECONDS, "one run takes"),)
 
 
 def measure(session: Session) -> int:

@@ -6,7 +6,6 @@ server runs as it is on each interpreter, 07 with one and with two
 workers of both kinds, 03 on one core and on all.
 """
 
-import argparse
 import contextlib
 import os
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from functools import partial
 from tools.bench import interpreters
 from tools.bench.ab import MANY, Load
 from tools.bench.interpreters import Interpreter, InterpreterError
-from tools.bench.session import Session, number_option
+from tools.bench.session import Refused, Session, number_option
 from tools.bench.table import MEGABYTE, figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
@@ -69,36 +68,37 @@ class Case:
         return f"{self.interpreter.label}, {self.how}"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    parser.add_argument(
-        "--pythons", metavar="PATH[,PATH...]",
-        help="the interpreters (default: the one that runs this, and "
+OPTIONS = (
+    ("--pythons", {
+        "metavar": "PATH[,PATH...]",
+        "help": "the interpreters (default: the one that runs this, and "
         f"{', '.join(NAMES)} if they are on the PATH)",
-    )
-    load = parser.add_mutually_exclusive_group()
+    }),
     number_option(
-        load, "--steps", 1, 10**9, STEPS,
-        "loop steps each request computes, the same on every interpreter",
-    )
-    load.add_argument(
-        "--calibrate", action="store_true",
-        help="instead, on each interpreter as many steps as take "
+        "--steps", 1, 10**9, None, "loop steps each request computes, the "
+        f"same on every interpreter (default: {STEPS})",
+    ),
+    ("--calibrate", {
+        "action": "store_true",
+        "help": "instead, on each interpreter as many steps as take "
         f"{1000 * STEPS_SECONDS:g} ms there",
-    )
-    number_option(parser, "--seconds", 1, 600, SECONDS, "one run takes")
-    number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
+    }),
+    number_option("--seconds", 1, 600, SECONDS, "one run takes"),
+    number_option("--clients", 1, 1000, CLIENTS, "at a time"),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:
     """Every case on every interpreter."""
     options = session.options
+    if options.steps and options.calibrate:
+        raise Refused("either --steps or --calibrate says how many steps")
     pythons = interpreters.choose(options.pythons, NAMES)
     session.note_pythons(pythons)
     load = Load(options.clients, MANY, options.seconds)
     work = []
     for python in pythons:
-        steps = options.steps
+        steps = options.steps or STEPS
         if options.calibrate:
             steps = interpreters.steps_in(python.program, STEPS_SECONDS)
         for case in cases_of(python):
