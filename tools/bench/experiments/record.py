@@ -9,7 +9,6 @@ system's clock, and `timeline` puts them together.
 import argparse
 import contextlib
 import math
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ from tools.common.terminal import a_table
 from tools.data import recording
 from tools.data.recording import CLIENTS, MOST_BYTES, Recording
 from tools.data.results import Results
-from tools.servers import NO, POOL, ROOT, Server
+from tools.servers import NO, POOL, Server
 
 HELP = "20 clients at once: what each thread of a server does (a minute)"
 PLACE = "recordings"
@@ -39,7 +38,6 @@ DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
-LOOK_SECONDS = 0.01  # between two looks at who has a connection
 CONNECTIONS = Path("/proc/net/tcp")  # of the whole machine, a line each
 LOCAL, REMOTE, INODE = 1, 2, 9  # its columns
 # The same numbers on every machine, so that pages can speak of them.
@@ -66,7 +64,6 @@ CHANCE = (  # faults that may not come again
     timeline.TimelineError,
     StraceError,
     psutil.Error,
-    subprocess.SubprocessError,
 )
 FORBIDDEN = "Operation not permitted"  # what strace says
 
@@ -113,31 +110,15 @@ def replay(process: Running) -> tuple[list[burst.Moments], dict[int, int]]:
     The second is for a server of several processes only: a ring does not
     tell. Raises BurstError.
     """
-    words = ["127.0.0.1", str(process.port), str(CLIENTS)]
     workers = process.processes()
     owners: dict[int, int] = {}
-    with subprocess.Popen(
-        [sys.executable, "-m", burst.__name__, *words],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as clients:
-        try:
-            assert clients.stdout is not None
-            clients.stdout.readline()  # SENT, or the end
-            while (
-                len(workers) > 1 and len(owners) < CLIENTS
-                and clients.poll() is None
-            ):
-                with contextlib.suppress(OSError):  # a worker has ended
-                    owners.update(_owners(process, workers))
-                time.sleep(LOOK_SECONDS)
-            text, errors = clients.communicate(timeout=burst.SECONDS + 10)
-        finally:
-            clients.kill()
-    if clients.returncode:
-        said = errors.strip().splitlines()[-1:] or ["the clients died"]
-        raise burst.BurstError(said[0])
-    return burst.read(text), owners
+
+    def look() -> None:
+        if len(workers) > 1 and len(owners) < CLIENTS:
+            with contextlib.suppress(OSError):  # a worker has ended
+                owners.update(_owners(process, workers))
+
+    return burst.burst(process.port, CLIENTS, look), owners
 
 
 def _owners(
