@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -201,12 +202,11 @@ TOO_MANY = Tally(7, 7, failed=3, error="[Errno 24] Too many open files")
 def test_what_stopped_it(
     name: str, tally: Tally, more: dict[str, object], expected: str
 ) -> None:
-    values = {
-        "total": 10, "done": [tally], "threads": 1, "fullest": 20,
-        "limit": 1024, "died": None, "seconds": 60.0, **more,
+    values: dict[str, Any] = {
+        "total": 10, "threads": 1, "fullest": 20, "limit": 1024,
+        "died": None, "seconds": 60.0, **more,
     }
-    seen = hold_ends.Seen(**values)  # type: ignore[arg-type]
-    found = hold_ends.stopped_by(by_name(name), seen)
+    found = hold_ends.stopped_by(by_name(name), [tally], **values)
     assert found.startswith(expected)
     assert bool(found) == bool(expected)
     assert found.partition(":")[0] in {"", *hold_ends.KINDS}

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -142,17 +141,10 @@ def identify(program: str) -> Interpreter:
 
 def ask(program: str, code: str, *arguments: str) -> str:
     """What the code prints. Raises InterpreterError."""
-    try:
-        done = subprocess.run(
-            [program, "-c", code, *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=ASK_SECONDS, check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InterpreterError(
-            f"the interpreter {program} does not work"
-        ) from error
-    return done.stdout
+    said = output_of(program, "-c", code, *arguments, seconds=ASK_SECONDS)
+    if not said:
+        raise InterpreterError(f"the interpreter {program} does not work")
+    return said
 
 
 def steps_in(program: str, seconds: float) -> int:

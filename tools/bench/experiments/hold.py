@@ -22,7 +22,6 @@ import psutil
 from tools.bench import preflight
 from tools.bench.cost import Meter, States, look
 from tools.bench.experiments import hold_ends, holder
-from tools.bench.experiments.hold_ends import Seen
 from tools.bench.experiments.holder import PER_ADDRESS, Tally
 from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
@@ -333,11 +332,11 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
         one.extra["needed_seconds"] = round(plan.needed_seconds, 3)
         one.extra["watched_seconds"] = plan.watch_seconds
     fullest = max((state.descriptors for state in held.values()), default=0)
-    seen = Seen(
-        plan.clients, done, cost.threads, fullest, plan.limit, died,
-        plan.watch_seconds,
+    stop = hold_ends.stopped_by(
+        server, done, total=plan.clients, threads=cost.threads,
+        fullest=fullest, limit=plan.limit, died=died,
+        seconds=plan.watch_seconds,
     )
-    stop = hold_ends.stopped_by(server, seen)
     if plan.hopeless and died is None:
         stop = plan.hopeless
     one.error = stop.partition(": ")[2] or None
