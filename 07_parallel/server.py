@@ -253,7 +253,8 @@ class Worker:
     def go_on(self, client: Client) -> None:
         """Begin with what comes next for this client."""
         while client.waiting and client.next in (READ, DRAIN):
-            piece, client.waiting = client.waiting[0], client.waiting[1:]
+            piece, *rest = client.waiting
+            client.waiting = tuple(rest)
             client.came(piece)
         if client.next in (READ, DRAIN):
             if not client.receiving:
@@ -480,6 +481,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -553,7 +556,7 @@ class Connection:
             self.wait_for(READ, IDLE_SECONDS)
 
     def hurry(self) -> None:
-        """We are asked to stop: a request has to come soon."""
+        """We have been asked to stop: a request has to come soon."""
         if self.next is READ:
             self.deadline = min(self.deadline, clock() + TICK)
 
@@ -565,7 +568,7 @@ class Connection:
             self.wait_for(CLOSE)
 
 
-# === Clients: connections with what is under way ======================
+# === Clients: connections, and what is under way ====================
 
 
 class Client(Connection):
