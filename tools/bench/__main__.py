@@ -179,8 +179,8 @@ def main(arguments: list[str]) -> int:
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
     if options.list:
-        listed = [(s, s.file) for s in (*SERVERS, *SKETCHES)]
-        for one, where in [*listed, *((p, "--peers") for p in peers.PEERS)]:
+        for one in (*SERVERS, *SKETCHES, *peers.PEERS):
+            where = getattr(one, "file", "--peers")
             console.print(f"{one.name:<12} {one.title}  [dim]{where}")
         return 0
     if options.beside:
