@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.marks import rule
+from tests.beside import beside
+from tests.marks import rule, slow
 from tests.process import PATIENCE, Running, eventually, running, started
 from tools.common.raw_client import (
     GET,
@@ -52,7 +53,9 @@ def leave(client: Client, data: bytes, how: str) -> None:
         client.reset()
 
 
+@slow
 @rule("reset")
+@beside
 def test_resets(server: Server) -> None:
     # Others' connections go on while clients vanish around them. And
     # running() looks at stderr in the end: no traceback.

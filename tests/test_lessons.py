@@ -20,7 +20,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.marks import lesson
+from tests.beside import beside
+from tests.marks import lesson, slow
 from tests.process import PATIENCE, Running, eventually, running, started
 from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
 from tools.servers import YES, Server
@@ -33,7 +34,9 @@ def pool_options(side: str) -> list[str]:
     return ["--workers", str(WORKERS)] if side else []
 
 
+@slow
 @lesson("silent")
+@beside
 def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
     # The earlier clients are silent, so an accept queue cannot pass for
     # concurrency: one that comes later is answered before they are
@@ -56,6 +59,7 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
 
 
 @lesson("overlap")
+@beside
 def test_waiting_overlaps(server: Server, side: str) -> None:
     # How long it takes if nothing overlaps (or in three rounds, above the
     # pool) is certain, on any machine; half of it leaves a lot of time.
@@ -72,6 +76,7 @@ def test_waiting_overlaps(server: Server, side: str) -> None:
 
 
 @lesson("threads")
+@beside
 def test_threads_stay_the_same(server: Server, side: str) -> None:
     few, many = {
         "": (1, 200), "below": (1, WORKERS), "above": (WORKERS, 200),
