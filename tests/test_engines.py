@@ -123,16 +123,12 @@ def test_engine(engine: str) -> None:
 
 
 @rule("usage", STEP)
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--engine", "steam"), ("--engine", ""), ("--engine",),
-        ("--worker-kind", "fibre"), ("--worker-kind", ""),
-        ("--workers", "513"), ("--workers", "1.5"), ("--directory",),
-        ("--directory", ""),
-    ],
-    ids=" ".join,
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    ("--engine", "steam"), ("--engine", ""), ("--engine",),
+    ("--worker-kind", "fibre"), ("--worker-kind", ""),
+    ("--workers", "513"), ("--workers", "1.5"), ("--directory",),
+    ("--directory", ""),
+], ids=" ".join)
 def test_nonsense_of_07(options: tuple[str, ...]) -> None:
     assert_refused(run(BARE, "--port", "0", *options), 2)
 

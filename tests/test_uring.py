@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import Patch
 from tests.process import load, why_no_uring
 from tools.servers import ROOT
 
@@ -119,7 +120,7 @@ class Bench:
 
 @pytest.fixture(params=ENGINES)
 def bench(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, monkeypatch: Patch
 ) -> Iterator[Bench]:
     name, _, number = request.param.partition("-")
     if name == "emulated":
@@ -333,9 +334,7 @@ def test_send_now(bench: Bench, close: bool) -> None:
         bench.engine.close(fd)
 
 
-def send_until_full(
-    bench: Bench, fd: int, data: bytes, close: bool
-) -> int:
+def send_until_full(bench: Bench, fd: int, data: bytes, close: bool) -> int:
     """Offer all that is left until there is no room; how much went.
 
     What the client's kernel takes over makes room again, so how often

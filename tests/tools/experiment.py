@@ -21,9 +21,7 @@ def options(module: ModuleType, *words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def run(
-    module: ModuleType, folder: Path, *words: str
-) -> tuple[int, Results]:
+def run(module: ModuleType, folder: Path, *words: str) -> tuple[int, Results]:
     """Run it in this process; its status, and what it kept."""
     chosen = options(module, *words, "--output", str(folder))
     return module.run(chosen), load(folder)

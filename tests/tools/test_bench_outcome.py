@@ -32,16 +32,13 @@ def test_figures_of_time_can_be_left_out() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "late", "words"),
-    [
-        (report(), False, None),
-        (report(), True, "the server had stopped answering"),
-        (report(0), True, "no request was answered (1 failed)"),
-        (report(10, 2), True, "2 answers were errors (not 2xx)"),
-        (replace(report(), failed=11), False, "more requests failed (11)"),
-    ],
-)
+@pytest.mark.parametrize(("found", "late", "words"), [
+    (report(), False, None),
+    (report(), True, "the server had stopped answering"),
+    (report(0), True, "no request was answered (1 failed)"),
+    (report(10, 2), True, "2 answers were errors (not 2xx)"),
+    (replace(report(), failed=11), False, "more requests failed (11)"),
+])
 def test_any_fault_spoils_a_run(
     found: Report, late: bool, words: str | None
 ) -> None:

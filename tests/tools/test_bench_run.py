@@ -15,6 +15,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from tests.marks import Patch
 from tests.tools.experiment import session as a_session
 from tools.bench import load as loads
 from tools.bench import plan, server, session, sweep, table, wrk
@@ -166,26 +167,23 @@ def test_a_good_run_has_every_figure_and_is_saved(
     assert saved.points == bench.results.points
 
 
-@pytest.mark.parametrize(
-    ("fault", "peer", "words"),
-    [
-        ("crashes", False, "the server does not start: no such colour"),
-        ("crashes", True, "the server does not start: no such colour"),
-        ("never ready", False, "the server was not ready 0.5 s after its "
-         "start"),
-        ("never ready", True, "the server was not ready 0.5 s after its "
-         "start"),
-        ("busy", False, "GET / is answered with status 503"),
-        ("another page", True, "GET / is answered with another page (249 "
-         "bytes instead of 249)"),
-        ("another type", True, "GET / is answered with Content-Type: "
-         "text/html instead of text/html; charset=utf-8"),
-        ("dies", False, "the server died: no more today"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "peer", "words"), [
+    ("crashes", False, "the server does not start: no such colour"),
+    ("crashes", True, "the server does not start: no such colour"),
+    ("never ready", False, "the server was not ready 0.5 s after its "
+     "start"),
+    ("never ready", True, "the server was not ready 0.5 s after its "
+     "start"),
+    ("busy", False, "GET / is answered with status 503"),
+    ("another page", True, "GET / is answered with another page (249 "
+     "bytes instead of 249)"),
+    ("another type", True, "GET / is answered with Content-Type: "
+     "text/html instead of text/html; charset=utf-8"),
+    ("dies", False, "the server died: no more today"),
+])
 def test_a_server_that_does_not_work_is_a_row(
     bench: Session, fake: MakeServer, fault: str, peer: bool,
-    words: str, monkeypatch: pytest.MonkeyPatch,
+    words: str, monkeypatch: Patch,
 ) -> None:
     if fault == "never ready":
         monkeypatch.setattr(server, "READY_SECONDS", 0.5)
@@ -205,7 +203,7 @@ def test_a_server_that_is_missing_is_a_row(bench: Session) -> None:
 
 @pytest.mark.thorough
 def test_a_server_that_falls_silent(
-    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(loads, "GRACE_SECONDS", 0.5)
     run = measure(bench, fake("falls silent"), Load(4, 40, 1))
@@ -233,7 +231,7 @@ def test_what_does_not_end_is_killed(fake: MakeServer, fault: str) -> None:
 
 
 def test_an_interrupt_ends_all_processes(
-    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: Patch
 ) -> None:
     def sample(meter: Meter) -> None:  # the first is before the load
         if len(children()) > 1:
@@ -252,7 +250,7 @@ def test_an_interrupt_ends_all_processes(
 
 @pytest.mark.thorough
 def test_a_sweep_ends_where_server_or_machine_do(
-    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(plan, "SWEEP_SECONDS", 0.1)
     monkeypatch.setattr(session, "DYING_SECONDS", 10.0)
@@ -273,9 +271,7 @@ def test_a_sweep_ends_where_server_or_machine_do(
     sys.platform != "linux" or not shutil.which("strace"),
     reason="strace is needed",
 )
-def test_system_calls_are_counted(
-    bench: Session, fake: MakeServer
-) -> None:
+def test_system_calls_are_counted(bench: Session, fake: MakeServer) -> None:
     run = measure(bench, fake(), Load(1, 20, 60), "syscalls")
     if run.error and "could not attach" in run.error:
         pytest.skip(run.error)
@@ -285,9 +281,7 @@ def test_system_calls_are_counted(
     assert "strace -f -c -p" in run.command
 
 
-def test_skipped_points_say_why(
-    bench: Session, fake: MakeServer
-) -> None:
+def test_skipped_points_say_why(bench: Session, fake: MakeServer) -> None:
     bench_run.skip(bench, plan.syscalls([fake()]), "strace is not installed")
     saved = load(bench.folder).points
     assert [p.status for p in saved] == ["skipped", "skipped"]
@@ -366,16 +360,13 @@ def run_with(worst: float = 100.0, **figures: Any) -> Run:
     )
 
 
-@pytest.mark.parametrize(
-    ("run", "reason"),
-    [
-        (run_with(), ""),
-        (run_with(failed=2), "2 of 82 requests failed"),
-        (run_with(worst=10_400), "a client waited 10.4 s for its answer"),
-        (run_with(requests=6), "2 of 8 clients had no answer after 12 s"),
-        (run_with(error="it burns"), "it burns"),
-    ],
-)
+@pytest.mark.parametrize(("run", "reason"), [
+    (run_with(), ""),
+    (run_with(failed=2), "2 of 82 requests failed"),
+    (run_with(worst=10_400), "a client waited 10.4 s for its answer"),
+    (run_with(requests=6), "2 of 8 clients had no answer after 12 s"),
+    (run_with(error="it burns"), "it burns"),
+])
 def test_why_a_line_ends(run: Run, reason: str) -> None:
     point = Point("03", "sweep", 8, 0.1, runs=[run])
     sweep.judge(point)
@@ -386,9 +377,7 @@ def test_why_a_line_ends(run: Run, reason: str) -> None:
     assert not point.end
 
 
-def test_a_load_that_does_not_end_is_killed(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_does_not_end_is_killed(monkeypatch: Patch) -> None:
     monkeypatch.setattr(loads, "END_SECONDS", 0.2)
     stubborn = (
         "import signal, time; signal.signal(2, signal.SIG_IGN); "

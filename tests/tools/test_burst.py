@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.marks import Patch, Said
 from tools.bench.recording import burst
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -38,9 +39,7 @@ def listening(answer: Callable[[socket.socket], bytes]) -> Iterator[int]:
         thread.join()
 
 
-def test_all_begin_before_the_first_is_answered(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_all_begin_before_the_first_is_answered(capsys: Said) -> None:
     all_sent = threading.Barrier(20)  # nobody is answered before
 
     def serve(connection: socket.socket) -> None:
@@ -84,15 +83,12 @@ def test_a_request_is_sent_before_it_is_there() -> None:
             assert each.sent <= there[each.port]
 
 
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        (PAGE[:-1], "1 bytes came instead of 2"),
-        (PAGE.replace(b"200", b"503"), "503"),
-        (b"", "the answer was 'nothing'"),
-        (b"HTTP/1.1 200 OK\r\n", "200 OK"),  # the head is not whole
-    ],
-)
+@pytest.mark.parametrize(("answer", "sentence"), [
+    (PAGE[:-1], "1 bytes came instead of 2"),
+    (PAGE.replace(b"200", b"503"), "503"),
+    (b"", "the answer was 'nothing'"),
+    (b"HTTP/1.1 200 OK\r\n", "200 OK"),  # the head is not whole
+])
 def test_a_bad_answer(answer: bytes, sentence: str) -> None:
     with (
         listening(lambda _: answer) as port,
@@ -101,7 +97,7 @@ def test_a_bad_answer(answer: bytes, sentence: str) -> None:
         burst.burst("127.0.0.1", port, 2)
 
 
-def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer(monkeypatch: Patch) -> None:
     monkeypatch.setattr(burst, "SECONDS", 0.1)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -110,9 +106,7 @@ def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         burst.burst("127.0.0.1", listener.getsockname()[1], 2)
 
 
-def test_what_the_program_prints_can_be_read(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_the_program_prints_can_be_read(capsys: Said) -> None:
     with listening(lambda _: PAGE) as port:
         assert burst.main(["127.0.0.1", str(port), "2"]) == 0
         found = burst.read(capsys.readouterr().out)

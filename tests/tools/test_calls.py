@@ -77,28 +77,25 @@ def test_what_is_no_call_is_passed_over() -> None:
     assert [call.name for call in parse(text)] == ["getpid"]
 
 
-@pytest.mark.parametrize(
-    ("text", "result", "error"),
-    [
-        ("accept4(3, 0x7ffe, [16], SOCK_CLOEXEC) = -1 EAGAIN (Resource "
-         "temporarily unavailable) <0.000013>", -1, "EAGAIN"),
-        ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, "
-         "FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out) "
-         "<0.100102>", -1, "ETIMEDOUT"),
-        ("poll([{fd=3, events=POLLIN}], 1, 500) = ? ERESTART_RESTARTBLOCK "
-         "(Interrupted by signal) <0.000300>", None,
-         "ERESTART_RESTARTBLOCK"),
-        ("exit(0)         = ?", None, ""),
-        ("mmap(NULL, 16, PROT_READ, MAP_PRIVATE, -1, 0) = 0x7f5ff8eda000 "
-         "<0.000012>", 0x7F5FF8EDA000, ""),
-        ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.500001>",
-         0, ""),
-        ("restart_syscall(<... resuming interrupted read ...>) = 0 "
-         "<0.493485>", 0, ""),
-        ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>",
-         0x802, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "result", "error"), [
+    ("accept4(3, 0x7ffe, [16], SOCK_CLOEXEC) = -1 EAGAIN (Resource "
+     "temporarily unavailable) <0.000013>", -1, "EAGAIN"),
+    ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, "
+     "FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out) "
+     "<0.100102>", -1, "ETIMEDOUT"),
+    ("poll([{fd=3, events=POLLIN}], 1, 500) = ? ERESTART_RESTARTBLOCK "
+     "(Interrupted by signal) <0.000300>", None,
+     "ERESTART_RESTARTBLOCK"),
+    ("exit(0)         = ?", None, ""),
+    ("mmap(NULL, 16, PROT_READ, MAP_PRIVATE, -1, 0) = 0x7f5ff8eda000 "
+     "<0.000012>", 0x7F5FF8EDA000, ""),
+    ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.500001>",
+     0, ""),
+    ("restart_syscall(<... resuming interrupted read ...>) = 0 "
+     "<0.493485>", 0, ""),
+    ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>",
+     0x802, ""),
+])
 def test_results(text: str, result: int | None, error: str) -> None:
     (call,) = parse(line(1, 0, text))
     assert (call.result, call.error) == (result, error)
@@ -124,22 +121,19 @@ def test_an_interrupted_call_ends_when_the_next_begins() -> None:
     assert (poll.end, other.begin) == (START + 7, START + 7)
 
 
-@pytest.mark.parametrize(
-    ("text", "fd"),
-    [
-        ("close(4)        = 0 <0.000001>", 4),
-        ("sendto(5, \"H\"..., 172, 0, NULL, 0) = 172 <0.000001>", 5),
-        ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17),
-        ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4),
-        ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>",
-         6),
-        ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
-         "<0.000001>", None),
-        ("exit(0)         = ?", None),
-        ("futex(0x55, FUTEX_WAKE_PRIVATE, 1) = 0 <0.000001>", None),
-        ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "fd"), [
+    ("close(4)        = 0 <0.000001>", 4),
+    ("sendto(5, \"H\"..., 172, 0, NULL, 0) = 172 <0.000001>", 5),
+    ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17),
+    ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4),
+    ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>",
+     6),
+    ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
+     "<0.000001>", None),
+    ("exit(0)         = ?", None),
+    ("futex(0x55, FUTEX_WAKE_PRIVATE, 1) = 0 <0.000001>", None),
+    ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None),
+])
 def test_the_descriptor_a_call_is_about(text: str, fd: int | None) -> None:
     (call,) = parse(line(1, 0, text))
     assert call.fd == fd

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import Patch, Said
 from tests.tools.experiment import LOAD, options, run, session
 from tools.bench import interpreters, outcome, table
 from tools.bench import session as sessions
@@ -39,23 +40,20 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
 # Options ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        (crowd, "--clients 0"), (crowd, "--repeats 51"),
-        (crowd, "--output pyproject.toml"),
-        (crowd, "--output docs/data/crowd"),
-        (crowd, "--output new --reference"), (hold, "--clients x"),
-        (hold, "--clients ,"), (hold, "--clients 9999999"),
-        (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
-        (hold, "--options '"), (scale, "--compute no"),
-        (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
-        (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
-        (labs, "--frame-size many"), (labs, "--frame-shape three"),
-    ],
-)
+@pytest.mark.parametrize(("module", "words"), [
+    (crowd, "--clients 0"), (crowd, "--repeats 51"),
+    (crowd, "--output pyproject.toml"),
+    (crowd, "--output docs/data/crowd"),
+    (crowd, "--output new --reference"), (hold, "--clients x"),
+    (hold, "--clients ,"), (hold, "--clients 9999999"),
+    (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
+    (hold, "--options '"), (scale, "--compute no"),
+    (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
+    (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
+    (labs, "--frame-size many"), (labs, "--frame-shape three"),
+])
 def test_nonsense_is_refused(
-    module: ModuleType, words: str, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, words: str, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises((argparse.ArgumentError, SystemExit)):
@@ -96,19 +94,16 @@ def refused(session: Session) -> int:
     raise Refused("there is no such thing")
 
 
-@pytest.mark.parametrize(
-    ("measure", "status", "says"),
-    [
-        (one_run, 0, "Figures and raw outputs:"),
-        (interrupted, 130, "Interrupted: what was measured is in"),
-        (at_once, 130, "Interrupted before anything was measured."),
-        (full_disk, 1, "Stopped: No space left on device."),
-        (refused, 2, "bench.sh: there is no such thing\n"),
-    ],
-)
+@pytest.mark.parametrize(("measure", "status", "says"), [
+    (one_run, 0, "Figures and raw outputs:"),
+    (interrupted, 130, "Interrupted: what was measured is in"),
+    (at_once, 130, "Interrupted before anything was measured."),
+    (full_disk, 1, "Stopped: No space left on device."),
+    (refused, 2, "bench.sh: there is no such thing\n"),
+])
 def test_however_it_ends_what_was_measured_is_kept(
     measure: Callable[[Session], int], status: int, says: str,
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: Said,
 ) -> None:
     folder = tmp_path / "out"
     chosen = argparse.Namespace(output=folder, reference=False, repeats=None)
@@ -124,7 +119,7 @@ def test_however_it_ends_what_was_measured_is_kept(
 
 
 def test_only_a_good_run_becomes_the_committed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(sessions, "DATA", tmp_path / "data")
     old = tmp_path / "data" / "demo" / "old"
@@ -156,16 +151,14 @@ def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
         return Run("", requests_per_second=1.0)
 
     points = {name: Point(name, "demo", 1, 0.0) for name in "ab"}
-    one.rounds(
-        [(points[name], partial(measure, name)) for name in "ab"], 5
-    )
+    one.rounds([(points[name], partial(measure, name)) for name in "ab"], 5)
     assert seen == ["a", "b", "a", "b"]
     assert one.status() == 1
     assert points["b"].reason == "it does not start"
 
 
 def test_a_table_has_medians_their_spread_and_reasons(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Said
 ) -> None:
     good = Point("07", "demo", 1, 0.0, variant="1 worker")
     good.runs = [Run("", extra={"load_cores": value}) for value in (1, 3, 2)]
@@ -203,8 +196,8 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
 
 
 def test_too_many_clients_for_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: Patch,
+    capsys: Said,
 ) -> None:
     monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
     assert crowd.run(options(crowd, "--output", str(tmp_path / "x"))) == 1
@@ -212,9 +205,7 @@ def test_too_many_clients_for_this_machine(
 
 
 @pytest.mark.thorough
-def test_a_crowd_is_kept_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crowd_is_kept_and_shown(tmp_path: Path, capsys: Said) -> None:
     status, kept = run(
         crowd, tmp_path, "--clients", "5", "--seconds", "1", "--repeats", "1"
     )
@@ -265,8 +256,8 @@ def test_a_speed_up_is_counted_from_the_same_turn() -> None:
 
 @pytest.mark.thorough
 def test_a_scale_is_kept_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: Said,
+    monkeypatch: Patch,
 ) -> None:
     three = [c for c in scale.cases(2) if c.server.name == "03"]
     monkeypatch.setattr(scale, "cases", lambda cores: three)
@@ -310,8 +301,8 @@ def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
 
 
 def test_what_is_missing_is_a_row_that_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch, tmp_path: Path,
+    capsys: Said,
 ) -> None:
     one = session(tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -344,8 +335,8 @@ def test_the_gil_is_asked_for() -> None:
 
 
 def test_threads_are_measured_on_each_interpreter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: Patch,
+    capsys: Said,
 ) -> None:
     def measure(session: Session, case: threads.Case, *rest: Any) -> Run:
         if case.how == "2 processes":
@@ -393,17 +384,14 @@ def test_one_thread_each_on_one_core(tmp_path: Path) -> None:
 # labs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("chosen", "worst", "ran"),
-    [
-        (["two", "one"], 0, ["labs-one", "labs-two"]),
-        (["one", "bad"], 1, ["labs-bad", "labs-one"]),
-        ([], 130, ["labs-bad", "labs-one", "labs-stopped"]),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "worst", "ran"), [
+    (["two", "one"], 0, ["labs-one", "labs-two"]),
+    (["one", "bad"], 1, ["labs-bad", "labs-one"]),
+    ([], 130, ["labs-bad", "labs-one", "labs-stopped"]),
+])
 def test_each_lab_has_results_of_its_own(
     chosen: list[str], worst: int, ran: list[str], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     def bad(session: Session) -> int:
         return one_run(session) or 1
@@ -442,15 +430,12 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("labs nonsense", "there is no lab 'nonsense'; there are "),
-        ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
-        ("labs chain --requests 5", "100 clients cannot share 5"),
-        ("threads --pythons /bin/echo", "is not a Python interpreter"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    ("labs nonsense", "there is no lab 'nonsense'; there are "),
+    ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
+    ("labs chain --requests 5", "100 clients cannot share 5"),
+    ("threads --pythons /bin/echo", "is not a Python interpreter"),
+])
 def test_a_mistake_is_one_sentence(words: str, says: str) -> None:
     done = bench(*words.split())
     assert done.returncode == 2

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import Patch, Said
 from tests.tools.experiment import answering, options, run, session
 from tools.bench import interpreters, preflight
 from tools.bench.experiments import chain, frames, gil, labs
@@ -33,15 +34,12 @@ def python(label: str, free: bool = False) -> Interpreter:
 # A lab as a program -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([sys.executable, frames.LAB, "--size", "0"], "frame of nothing"),
-        (["/nowhere/python3"], "/nowhere/python3: No such file"),
-        (["false"], "the lab ended with status 1"),
-        (["sleep", "1000"], "it took more than 0 s"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    ([sys.executable, frames.LAB, "--size", "0"], "frame of nothing"),
+    (["/nowhere/python3"], "/nowhere/python3: No such file"),
+    (["false"], "the lab ended with status 1"),
+    (["sleep", "1000"], "it took more than 0 s"),
+])
 def test_a_lab_that_fails_is_a_sentence(words: list[str], says: str) -> None:
     seconds = 0.1 if words[0] == "sleep" else 60.0
     with pytest.raises(LabError, match=says) as caught:
@@ -92,16 +90,13 @@ def page(named: int) -> bytes:
     return number.HEAD + number.BODY % named
 
 
-@pytest.mark.parametrize(
-    ("second", "says"),
-    [
-        (page(number.after(2)), ""),
-        (page(number.following(0)), "fetch 2: page 1013904223 names 10139"),
-        (page(number.after(3)), "fetch 2: page 1013904223 names"),
-        (b"HTTP/1.0 500 Error\r\n\r\n", "fetch 2 has no page"),
-        (b"", "fetch 2 has no page"),
-    ],
-)
+@pytest.mark.parametrize(("second", "says"), [
+    (page(number.after(2)), ""),
+    (page(number.following(0)), "fetch 2: page 1013904223 names 10139"),
+    (page(number.after(3)), "fetch 2: page 1013904223 names"),
+    (b"HTTP/1.0 500 Error\r\n\r\n", "fetch 2 has no page"),
+    (b"", "fetch 2 has no page"),
+])
 def test_a_page_that_is_skipped_or_wrong_fails_the_run(
     second: bytes, says: str
 ) -> None:
@@ -116,7 +111,7 @@ def test_a_page_that_is_skipped_or_wrong_fails_the_run(
 
 
 def test_what_cannot_be_had_is_skipped_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(
         start, "missing", lambda peers, say: {"node": "no node: get one"}
@@ -130,9 +125,7 @@ def test_what_cannot_be_had_is_skipped_with_the_reason(
 # gil ----------------------------------------------------------------------
 
 
-def test_a_round_on_this_interpreter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_round_on_this_interpreter(tmp_path: Path, capsys: Said) -> None:
     status, kept = run(
         labs, tmp_path, "gil", "--pythons", sys.executable, "--parts",
         "compute", "--gil-seconds", "0.05", "--repeats", "1",
@@ -150,8 +143,8 @@ def test_a_round_on_this_interpreter(
 
 
 def test_a_machine_with_one_core_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: Patch,
+    capsys: Said,
 ) -> None:
     monkeypatch.setattr(preflight, "core_count", lambda: 1)
     monkeypatch.setattr(
@@ -207,19 +200,16 @@ def bench(folder: Path, *words: str) -> frames.Bench:
     )
 
 
-@pytest.mark.parametrize(
-    ("labels", "missing", "parts"),
-    [
-        (["2.7", "3.8", "3.11", "3.13"], {}, "oldest 3.8 newest 3.13 "
-         "libraries 3.11"),
-        (["3.11"], {"uvloop": "no"}, "newest 3.11 libraries 3.11"),
-        (["3.11"], dict.fromkeys("abc", "no"), "newest 3.11"),
-        (["2.7", "3.13t"], {}, ""),
-    ],
-)
+@pytest.mark.parametrize(("labels", "missing", "parts"), [
+    (["2.7", "3.8", "3.11", "3.13"], {}, "oldest 3.8 newest 3.13 "
+     "libraries 3.11"),
+    (["3.11"], {"uvloop": "no"}, "newest 3.11 libraries 3.11"),
+    (["3.11"], dict.fromkeys("abc", "no"), "newest 3.11"),
+    (["2.7", "3.13t"], {}, ""),
+])
 def test_the_oldest_and_the_newest_with_a_gil_are_chosen(
     labels: list[str], missing: dict[str, str], parts: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     found = [python(label, label.endswith("t")) for label in labels]
     monkeypatch.setattr(interpreters, "choose", lambda words: found)
@@ -244,9 +234,7 @@ def test_a_variant_that_is_none_is_refused(words: str, says: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_whole_run_of_frames(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_whole_run_of_frames(tmp_path: Path, capsys: Said) -> None:
     status, saved = run(
         labs, tmp_path, "frames", "--pythons", sys.executable,
         "--no-libraries", "--frame-variants", "reused,uv-streams,splice",
@@ -283,7 +271,7 @@ def row(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_skipped_and_failed_variants_keep_their_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     one = bench(tmp_path)
     one.names = ["reused", "splice", "join"]
@@ -361,9 +349,7 @@ EXACT, UP_TO = (-0.1, 0.1), (-9.0, 0.3)
 @needs_cc
 @pytest.mark.thorough
 @pytest.mark.parametrize("where", ["here", "newest", "libraries"])
-def test_each_variant_copies_what_it_says(
-    where: str, tmp_path: Path
-) -> None:
+def test_each_variant_copies_what_it_says(where: str, tmp_path: Path) -> None:
     """Frames of 20 MB: much more than a socket holds."""
     names = ["streams", "protocol", "buffered"]
     who = frames.Who(where, THIS)

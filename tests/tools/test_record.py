@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.marks import Patch, Said
 from tests.tools.test_perfetto import MADE
 from tools.bench import __main__ as command
 from tools.bench import preflight
@@ -49,10 +50,7 @@ Attempt = Callable[[Server, Results], Recording]
 class Played:
     """Runs the command; `attempt` stands in for servers and strace."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, place: Path,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
+    def __init__(self, monkeypatch: Patch, place: Path, capsys: Said) -> None:
         self.own, self.reference = place / "own", place / "reference"
         monkeypatch.setattr(recording, "OWN", self.own)
         monkeypatch.setattr(recording, "REFERENCE", self.reference)
@@ -76,10 +74,7 @@ class Played:
 
 
 @pytest.fixture
-def played(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> Played:
+def played(monkeypatch: Patch, tmp_path: Path, capsys: Said) -> Played:
     return Played(monkeypatch, tmp_path, capsys)
 
 
@@ -149,16 +144,12 @@ def test_a_fault_is_tried_again(played: Played) -> None:
     assert "attempts" not in played.text
 
 
-@pytest.mark.parametrize(
-    ("fault", "attempts", "words"),
-    [
-        (TimelineError("no [match]"), 5,
-         "02: not recorded in 5 attempts: no [match]."),
-        (ServerError("the server does not start: oh"), 1,
-         "02: the server does not start: oh."),
-    ],
-    ids=["each time", "does not start"],
-)  # fmt: skip
+@pytest.mark.parametrize(("fault", "attempts", "words"), [
+    (TimelineError("no [match]"), 5,
+     "02: not recorded in 5 attempts: no [match]."),
+    (ServerError("the server does not start: oh"), 1,
+     "02: the server does not start: oh."),
+], ids=["each time", "does not start"])
 def test_a_fault_is_one_sentence_and_harms_no_other(
     played: Played, fault: Exception, attempts: int, words: str
 ) -> None:
@@ -209,13 +200,10 @@ def test_another_shape_is_kept_with_a_word_but_no_reference(
         assert best.length == 2000
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("04", "Interrupted: what the table shows is kept."),
-        ("01", "Interrupted before anything was recorded."),
-    ],
-)
+@pytest.mark.parametrize(("name", "sentence"), [
+    ("04", "Interrupted: what the table shows is kept."),
+    ("01", "Interrupted before anything was recorded."),
+])
 def test_an_interrupt_keeps_what_there_is(
     played: Played, name: str, sentence: str
 ) -> None:
@@ -242,17 +230,14 @@ def test_what_each_server_promises() -> None:
     assert most["07"] == 220_000
 
 
-@pytest.mark.parametrize(
-    ("name", "promised", "length", "sentence"),
-    [
-        ("05", 20, 219_000, "2 requests at once instead of 20"),
-        ("04", 1, 219_000, "2 requests at once instead of 1"),
-        ("06", 2, 220_001, "it took 220 ms, more than 220"),
-        ("06", 2, 220_000, ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "promised", "length", "sentence"), [
+    ("05", 20, 219_000, "2 requests at once instead of 20"),
+    ("04", 1, 219_000, "2 requests at once instead of 1"),
+    ("06", 2, 220_001, "it took 220 ms, more than 220"),
+    ("06", 2, 220_000, ""),
+])
 def test_what_is_unlike_a_server(
-    monkeypatch: pytest.MonkeyPatch, name: str, promised: int, length: int,
+    monkeypatch: Patch, name: str, promised: int, length: int,
     sentence: str,
 ) -> None:
     monkeypatch.setattr(record, "promised", lambda server: promised)
@@ -262,16 +247,13 @@ def test_what_is_unlike_a_server(
 # Where it cannot be done --------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("platform", "there", "scope", "sentence"),
-    [
-        ("darwin", True, "0", "strace, which is for Linux: the site shows"),
-        ("linux", False, "0", "sudo apt-get install strace"),
-        ("linux", True, "1", "sudo sysctl kernel.yama.ptrace_scope=0"),
-    ],
-)
+@pytest.mark.parametrize(("platform", "there", "scope", "sentence"), [
+    ("darwin", True, "0", "strace, which is for Linux: the site shows"),
+    ("linux", False, "0", "sudo apt-get install strace"),
+    ("linux", True, "1", "sudo sysctl kernel.yama.ptrace_scope=0"),
+])
 def test_one_sentence_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, platform: str, there: bool, scope: str,
+    monkeypatch: Patch, platform: str, there: bool, scope: str,
     sentence: str,
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
@@ -284,15 +266,12 @@ def test_one_sentence_says_what_to_do(
     assert said and sentence in said and "\n" not in said
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--reference", "--output", "x"], "--output"),
-        (["07"], "unrecognized arguments: 07"),
-    ],
-)
+@pytest.mark.parametrize(("words", "sentence"), [
+    (["--reference", "--output", "x"], "--output"),
+    (["07"], "unrecognized arguments: 07"),
+])
 def test_nonsense_is_refused(
-    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], sentence: str, capsys: Said
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         command.main(["record", *words])
@@ -302,18 +281,15 @@ def test_nonsense_is_refused(
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "built", "result"),
-    [
-        ([], 0, True, 0),
-        ([], 0, False, 1),  # the site could not be built
-        (["--no-site"], 0, None, 0),
-        (["--output", "somewhere"], 0, None, 0),  # the site has no use
-        ([], 1, None, 1),
-    ],
-)
+@pytest.mark.parametrize(("words", "status", "built", "result"), [
+    ([], 0, True, 0),
+    ([], 0, False, 1),  # the site could not be built
+    (["--no-site"], 0, None, 0),
+    (["--output", "somewhere"], 0, None, 0),  # the site has no use
+    ([], 1, None, 1),
+])
 def test_the_site_is_built_after_it(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], status: int,
+    monkeypatch: Patch, words: list[str], status: int,
     built: bool | None, result: int,
 ) -> None:
     seen = []
@@ -333,9 +309,7 @@ def test_the_site_is_built_after_it(
 
 
 @pytest.fixture
-def results(
-    monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Results]:
+def results(monkeypatch: Patch) -> Iterator[Results]:
     # Who serves whom is looked up during the delay: beside other tests a
     # tenth of a second may be over before the first look.
     monkeypatch.setattr(record, "DELAY", 1.0)

@@ -201,18 +201,14 @@ def test_failures_are_written(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("-k", "polite"), "leave out -k"),
-        (("--deselect", "tests/test_all.py::test_strict"), "--deselect"),
-        (("tests/test_all.py",), "name no tests"),
-        (("--server=pytest.ini",), "leave out --server"),
-        (("--conformance=nowhere/seen.json",), "its folder is not there"),
-        (("--conformance=tests",), "cannot write tests: it is a folder"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
+@pytest.mark.parametrize(("options", "words"), [
+    (("-k", "polite"), "leave out -k"),
+    (("--deselect", "tests/test_all.py::test_strict"), "--deselect"),
+    (("tests/test_all.py",), "name no tests"),
+    (("--server=pytest.ini",), "leave out --server"),
+    (("--conformance=nowhere/seen.json",), "its folder is not there"),
+    (("--conformance=tests",), "cannot write tests: it is a folder"),
+], ids=lambda value: value[0] if isinstance(value, tuple) else "")
 def test_what_cannot_be_a_whole_run_does_not_begin(
     folder: Path, options: tuple[str, ...], words: str
 ) -> None:
@@ -223,23 +219,20 @@ def test_what_cannot_be_a_whole_run_does_not_begin(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("old", "new", "options", "words"),
-    [
-        ('== "below"', '== "above"', ("-x",),
-         r"\d+ of 12 tests did not come to their end"),
-        ('== "below"', '== "above"', ("-x", "-n", "2"),
-         r"\d+ of 12 tests did not|the run was interrupted"),
-        ('@pytest.mark.rule("strict", range(1, 8))', "", (),
-         "the run has nothing about the rule 'strict'"),
-        ("def test_polite(", "def polite(", (),
-         "the run has nothing about the rule 'polite'"),
-        ("def test_silent", "def silent", (),
-         "the run has nothing about the lesson 'silent' for one"),
-        ("import pytest\n", "import nothing_of_this_name\n", (),
-         "the run was interrupted|nothing about the rule"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "options", "words"), [
+    ('== "below"', '== "above"', ("-x",),
+     r"\d+ of 12 tests did not come to their end"),
+    ('== "below"', '== "above"', ("-x", "-n", "2"),
+     r"\d+ of 12 tests did not|the run was interrupted"),
+    ('@pytest.mark.rule("strict", range(1, 8))', "", (),
+     "the run has nothing about the rule 'strict'"),
+    ("def test_polite(", "def polite(", (),
+     "the run has nothing about the rule 'polite'"),
+    ("def test_silent", "def silent", (),
+     "the run has nothing about the lesson 'silent' for one"),
+    ("import pytest\n", "import nothing_of_this_name\n", (),
+     "the run was interrupted|nothing about the rule"),
+])
 def test_what_was_not_a_whole_run_is_not_written(
     folder: Path, old: str, new: str, options: tuple[str, ...], words: str
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.marks import Patch, Said
 from tests.tools.experiment import options
 from tools.bench.experiments import soak
 from tools.bench.experiments.soak_clients import (
@@ -84,7 +85,7 @@ while True:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: Patch) -> None:
     monkeypatch.setattr(soak, "REST_SECONDS", 0.3)
     monkeypatch.setattr(soak, "SETTLED_SECONDS", 0.1)
 
@@ -95,14 +96,11 @@ def fake(folder: Path, fault: str) -> Server:
     return Server(fault, 3, str(file), "", "", by_name("03").lessons)
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ("mixes_up", "' got b'HTTP/1.1 "),
-        ("hangs_up", "cut without a kill by a"),
-        ("leaks", "open descriptors became"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "words"), [
+    ("mixes_up", "' got b'HTTP/1.1 "),
+    ("hangs_up", "cut without a kill by a"),
+    ("leaks", "open descriptors became"),
+])
 def test_a_fault_is_found(tmp_path: Path, fault: str, words: str) -> None:
     with start(fake(tmp_path, fault), 0.0) as process:
         report = soak.soak(
@@ -113,14 +111,11 @@ def test_a_fault_is_found(tmp_path: Path, fault: str, words: str) -> None:
     assert words in " ".join(report.faults)
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ("good", None),
-        ("ends_badly", "SIGTERM ended it with status 3"),
-        ("complains", "on stderr: Traceback"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "words"), [
+    ("good", None),
+    ("ends_badly", "SIGTERM ended it with status 3"),
+    ("complains", "on stderr: Traceback"),
+])
 def test_the_end_is_looked_at(
     tmp_path: Path, fault: str, words: str | None
 ) -> None:
@@ -174,9 +169,7 @@ def test_what_is_left_behind_is_a_fault() -> None:
 
 
 @pytest.mark.thorough
-def test_a_soak_is_kept_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_soak_is_kept_and_shown(tmp_path: Path, capsys: Said) -> None:
     chosen = options(
         soak, "--only", "06-protocol", "--clients", "4",
         "--output", str(tmp_path),

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.marks import Patch
 from tools.bench import wrk
 
 GOOD = """\
@@ -107,29 +108,22 @@ def test_units_of_time(printed: str, ms: float) -> None:
     assert wrk.parse(text).latency_ms["p50"] == pytest.approx(ms)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (REFUSED, "wrk could not connect: connection refused"),
-        (BAD_URL, "wrk does not accept its command: invalid URL: foo"),
-        (BAD_OPTION, "wrk does not accept its command: invalid option -- "
-         "'q'"),
-        ("", "the output is not wrk's"),
-        ("hello", "the output is not wrk's"),
-        (GOOD[:200], "wrk ended without figures"),
-    ],
-)
-def test_an_output_without_figures_says_why(
-    text: str, sentence: str
-) -> None:
+@pytest.mark.parametrize(("text", "sentence"), [
+    (REFUSED, "wrk could not connect: connection refused"),
+    (BAD_URL, "wrk does not accept its command: invalid URL: foo"),
+    (BAD_OPTION, "wrk does not accept its command: invalid option -- "
+     "'q'"),
+    ("", "the output is not wrk's"),
+    ("hello", "the output is not wrk's"),
+    (GOOD[:200], "wrk ended without figures"),
+])
+def test_an_output_without_figures_says_why(text: str, sentence: str) -> None:
     with pytest.raises(wrk.WrkError) as caught:
         wrk.parse(text)
     assert str(caught.value) == sentence
 
 
-def test_the_command_and_the_version(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_and_the_version(monkeypatch: Patch) -> None:
     assert wrk.Load(100, 3).command("http://127.0.0.1:1/") == [
         "wrk", "-t1", "-c100", "-d3s", "--timeout", "10s", "--latency",
         "http://127.0.0.1:1/",
