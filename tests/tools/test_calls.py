@@ -13,31 +13,24 @@ def line(thread: int, at: int, text: str) -> str:
     return f"{thread} {seconds}.{rest:06} {text}\n"
 
 
-def test_a_call_in_one_line() -> None:
-    text = line(
-        7, 10, 'recvfrom(4, "G"..., 16384, 0, NULL, NULL) = 60 <0.000013>'
-    )
-    assert parse(text) == [
-        Call(
-            7, START + 10, "recvfrom", '4, "G"..., 16384, 0, NULL, NULL',
-            START + 23, 60,
-        )
-    ]  # fmt: skip
-
-
-def test_a_call_in_two_lines_with_another_between() -> None:
+def test_calls_in_one_line_and_in_two() -> None:
     calls = parse(
-        line(1, 0, "accept4(3,  <unfinished ...>")
-        + line(2, 5, "close(9)        = 0 <0.000002>")
+        line(7, 10, 'recvfrom(4, "G"..., 16384, 0, 0, 0) = 60 <0.000013>')
+        + line(1, 30, "accept4(3,  <unfinished ...>")
+        + line(2, 35, "close(9)        = 0 <0.000002>")
         + line(
-            1, 90, "<... accept4 resumed>{sa_family=AF_INET, "
+            1, 120, "<... accept4 resumed>{sa_family=AF_INET, "
             'sin_port=htons(40000), sin_addr=inet_addr("127.0.0.1")}, [16], '
             "SOCK_CLOEXEC) = 5 <0.000080>",
         )
     )  # fmt: skip
-    accept, close = calls
+    received, accept, close = calls
+    assert received == Call(
+        7, START + 10, "recvfrom", '4, "G"..., 16384, 0, 0, 0',
+        START + 23, 60,
+    )
     assert (accept.thread, accept.name, accept.result) == (1, "accept4", 5)
-    assert (accept.begin, accept.end) == (START, START + 80)
+    assert (accept.begin, accept.end) == (START + 30, START + 110)
     assert (accept.fd, accept.port, accept.accepts) == (3, 40000, True)
     assert (close.thread, close.fd, close.result) == (2, 9, 0)
 
@@ -52,16 +45,6 @@ def test_two_threads_in_the_same_call() -> None:
     assert (first.thread, first.result, first.end) == (1, 0, START + 4)
     assert (second.thread, second.result, second.end) == (2, 1, START + 8)
     assert first.fd is None  # an address is no descriptor
-
-
-def test_a_call_without_its_end() -> None:
-    calls = parse(
-        line(1, 0, "poll([{fd=3, events=POLLIN}], 1, 500 <detached ...>")
-        + line(2, 3, "epoll_wait(4,  <unfinished ...>")
-    )
-    assert [call.end for call in calls] == [None, None]
-    assert [call.result for call in calls] == [None, None]
-    assert calls[0].fd == 3
 
 
 def test_what_is_no_call_is_passed_over() -> None:
@@ -103,22 +86,21 @@ def test_results(text: str, result: int | None, error: str) -> None:
     assert not (call.accepts or call.receives)
 
 
-def test_rounded_times_do_not_overlap() -> None:
-    first, second, other = parse(
-        line(1, 0, "getpid()        = 1 <0.000011>")
-        + line(1, 10, "getpid()        = 1 <0.000001>")
-        + line(2, 10, "getpid()        = 1 <0.000001>")
-    )
-    assert (first.end, second.begin) == (START + 10, START + 10)
-    assert second.end == other.end == START + 11
-
-
-def test_an_interrupted_call_ends_when_the_next_begins() -> None:
-    poll, other = parse(
+def test_ends_that_strace_does_not_say_or_rounds() -> None:
+    poll, first, second, other, cut, waits = parse(
         line(1, 0, "poll([{fd=3, events=POLLIN}], 1, 5 <unfinished ...>")
-        + line(1, 7, "getpid()        = 1 <0.000001>")
+        + line(1, 7, "getpid()        = 1 <0.000011>")
+        + line(1, 17, "getpid()        = 1 <0.000001>")
+        + line(2, 17, "getpid()        = 1 <0.000001>")
+        + line(2, 20, "poll([{fd=3, events=POLLIN}], 1, 500 <detached ...>")
+        + line(3, 30, "epoll_wait(4,  <unfinished ...>")
     )
-    assert (poll.end, other.begin) == (START + 7, START + 7)
+    assert poll.end == first.begin == START + 7  # when the next begins
+    assert first.end == second.begin == START + 17  # they do not overlap
+    assert second.end == other.end == START + 18
+    for one in (cut, waits):
+        assert (one.end, one.result) == (None, None)
+    assert cut.fd == 3
 
 
 @pytest.mark.parametrize(("text", "fd"), [
