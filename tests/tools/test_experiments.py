@@ -24,6 +24,7 @@ from tools.bench.experiments import (
     gains,
     hold,
     labs,
+    record,
     scale,
     soak,
     static,
@@ -51,6 +52,7 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
     (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
     (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
     (labs, "--frame-size many"), (labs, "--frame-shape three"),
+    (record, "--reference --output x"), (record, "07"),
 ])
 def test_nonsense_is_refused(
     module: ModuleType, words: str, monkeypatch: Patch

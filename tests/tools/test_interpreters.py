@@ -91,6 +91,7 @@ def test_pyenv_is_asked_where_it_is(alone: Path) -> None:
     (shutil.which("echo") or "/bin/echo", "is not a Python interpr"),
     (f"{sys.executable},{sys.executable}", "two of the interpreters"),
 ])
+@pytest.mark.usefixtures("alone")
 def test_what_cannot_be_used_is_a_sentence(words: str, says: str) -> None:
     with pytest.raises(InterpreterError, match=says) as caught:
         interpreters.choose(words)
