@@ -23,6 +23,7 @@ from tests.process import (
     why_no_uring,
 )
 from tests.seccomp import IO_URING_ENTER, IO_URING_REGISTER, IO_URING_SETUP
+from tests.test_faults import alive
 from tests.test_running import assert_one_sentence, run
 from tools.common.launch import LaunchError
 from tools.common.raw_client import GET, GET_CLOSE, Client
@@ -290,6 +291,8 @@ def test_no_client_is_turned_away(engine: str) -> None:
         pids = owners(process, crowd)
         victim = psutil.Process(pids[0])
         victim.kill()
+        # Until then its ring may still accept.
+        assert eventually(lambda: not alive(victim), every=0.01)
         late = [process.client(GET_CLOSE) for _ in range(24)]
         steady = [
             client for client, pid in zip(crowd, pids, strict=True)
