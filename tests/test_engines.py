@@ -416,8 +416,7 @@ def test_who_dies_at_once_is_not_started_for_ever() -> None:
             took = time.monotonic() - begin
             assert took > 1, f"{len(seen)} workers in {took:.2f} s"
         assert eventually(
-            lambda: process.status() is not None or process.serves(3),
-            PATIENCE,
+            lambda: process.status() is not None or process.serves(3), PATIENCE
         )
         if process.status() is not None:
             assert_ended(process)

@@ -85,8 +85,7 @@ def test_an_interrupt_prints_what_there_is(running: Process) -> None:
     ("ftp://127.0.0.1/",), ("http://127.0.0.1:port/",), (),
 ])
 def test_nonsense_gives_a_sentence(
-    words: tuple[str, ...], monkeypatch: Patch,
-    capsys: Said,
+    words: tuple[str, ...], monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["client", *words])
     with pytest.raises(SystemExit) as caught:

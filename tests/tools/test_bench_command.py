@@ -159,9 +159,7 @@ def test_an_experiment_runs_and_the_site_shows_it(
     assert len(demo) == built
 
 
-def test_a_site_that_cannot_be_built(
-    demo: object, monkeypatch: Patch
-) -> None:
+def test_a_site_that_cannot_be_built(demo: object, monkeypatch: Patch) -> None:
     monkeypatch.setattr(command, "_build_site", lambda *_, **more: 1)
     assert command.main(["demo"]) == 1
 

@@ -26,8 +26,7 @@ def test_calls_in_one_line_and_in_two() -> None:
     )  # fmt: skip
     received, accept, close = calls
     assert received == Call(
-        7, START + 10, "recvfrom", '4, "G"..., 16384, 0, 0, 0',
-        START + 23, 60,
+        7, START + 10, "recvfrom", '4, "G"..., 16384, 0, 0, 0', START + 23, 60
     )
     assert (accept.thread, accept.name, accept.result) == (1, "accept4", 5)
     assert (accept.begin, accept.end) == (START + 30, START + 110)

@@ -198,8 +198,7 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
 
 
 def test_too_many_clients_for_this_machine(
-    tmp_path: Path, monkeypatch: Patch,
-    capsys: Said,
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
     assert crowd.run(options(crowd, "--output", str(tmp_path / "x"))) == 1
@@ -258,8 +257,7 @@ def test_a_speed_up_is_counted_from_the_same_turn() -> None:
 
 @pytest.mark.thorough
 def test_a_scale_is_kept_and_shown(
-    tmp_path: Path, capsys: Said,
-    monkeypatch: Patch,
+    tmp_path: Path, capsys: Said, monkeypatch: Patch
 ) -> None:
     three = [c for c in scale.cases(2) if c.server.name == "03"]
     monkeypatch.setattr(scale, "cases", lambda cores: three)
@@ -303,8 +301,7 @@ def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
 
 
 def test_what_is_missing_is_a_row_that_says_how_to_get_it(
-    monkeypatch: Patch, tmp_path: Path,
-    capsys: Said,
+    monkeypatch: Patch, tmp_path: Path, capsys: Said
 ) -> None:
     one = session(tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -337,8 +334,7 @@ def test_the_gil_is_asked_for() -> None:
 
 
 def test_threads_are_measured_on_each_interpreter(
-    tmp_path: Path, monkeypatch: Patch,
-    capsys: Said,
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     def measure(session: Session, case: threads.Case, *rest: Any) -> Run:
         if case.how == "2 processes":

@@ -290,8 +290,7 @@ def few_files(monkeypatch: Patch) -> Iterator[None]:
 @pytest.mark.usefixtures("few_files")
 @pytest.mark.parametrize(("first", "status"), [(10, "ok"), (136, "skipped")])
 def test_descriptors_end_a_row(
-    first: int, status: str, tmp_path: Path,
-    capsys: Said,
+    first: int, status: str, tmp_path: Path, capsys: Said
 ) -> None:
     # What is held already is not tried again.
     code, results = run(
@@ -309,8 +308,7 @@ def test_descriptors_end_a_row(
 
 
 def test_what_cannot_be_measured_is_a_sentence(
-    tmp_path: Path, monkeypatch: Patch,
-    capsys: Said,
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(preflight, "core_count", lambda: 1)
     status, results = run(

@@ -143,8 +143,7 @@ def test_a_round_on_this_interpreter(tmp_path: Path, capsys: Said) -> None:
 
 
 def test_a_machine_with_one_core_says_so(
-    tmp_path: Path, monkeypatch: Patch,
-    capsys: Said,
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(preflight, "core_count", lambda: 1)
     monkeypatch.setattr(

@@ -232,8 +232,7 @@ def test_what_each_server_promises() -> None:
     ("06", 2, 220_000, ""),
 ])
 def test_what_is_unlike_a_server(
-    monkeypatch: Patch, name: str, promised: int, length: int,
-    sentence: str,
+    monkeypatch: Patch, name: str, promised: int, length: int, sentence: str
 ) -> None:
     monkeypatch.setattr(record, "promised", lambda server: promised)
     assert record.unlike(by_name(name), made(name, length)) == sentence
@@ -248,8 +247,7 @@ def test_what_is_unlike_a_server(
     ("linux", True, "1", "sudo sysctl kernel.yama.ptrace_scope=0"),
 ])
 def test_one_sentence_says_what_to_do(
-    monkeypatch: Patch, platform: str, there: bool, scope: str,
-    sentence: str,
+    monkeypatch: Patch, platform: str, there: bool, scope: str, sentence: str
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(

@@ -88,8 +88,7 @@ def test_the_clients_still_send_the_committed_bytes(
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_a_run_is_saved_and_shown(
-    reference: bool, tmp_path: Path, monkeypatch: Patch,
-    capsys: Said,
+    reference: bool, tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     one = {"head": wire.REQUESTS["head"]}
     monkeypatch.setattr(wire, "REQUESTS", one)
