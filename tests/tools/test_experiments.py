@@ -1,7 +1,6 @@
 """The experiments of the bench: their options, rounds, loads, results."""
 
 import argparse
-import os
 import py_compile
 import shutil
 import subprocess
@@ -9,14 +8,15 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.marks import Patch, Said
 from tests.tools.experiment import LOAD, options, run, session
-from tools.bench import interpreters, outcome, table
+from tools.bench import __main__ as command
+from tools.bench import interpreters, outcome
 from tools.bench import session as sessions
 from tools.bench.ab import Load
 from tools.bench.experiments import (
@@ -157,25 +157,6 @@ def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
     assert seen == ["a", "b", "a", "b"]
     assert one.status() == 1
     assert points["b"].reason == "it does not start"
-
-
-def test_a_table_has_medians_their_spread_and_reasons(
-    tmp_path: Path, capsys: Said
-) -> None:
-    good = Point("07", "demo", 1, 0.0, variant="1 worker")
-    good.runs = [Run("", extra={"load_cores": value}) for value in (1, 3, 2)]
-    good.runs.append(Run("", extra={"load_cores": 99}, error="no"))
-    bad = Point("03", "demo", 1, 0.0, status="skipped", reason="no hat")
-    one = session(tmp_path)
-    one.show(
-        {"server": table.title_of,
-         "cores": table.spread("load_cores", "{:.1f}"),
-         "other": table.figure("no_such_figure")},
-        points=[good, bad],
-    )
-    said = " ".join(capsys.readouterr().out.split())
-    assert "07, 1 worker 2.0 1.0-3.0" in said
-    assert "03 skipped" in said and "03: no hat" in said
 
 
 def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
@@ -391,20 +372,14 @@ def test_each_lab_has_results_of_its_own(
     chosen: list[str], worst: int, ran: list[str], tmp_path: Path,
     monkeypatch: Patch,
 ) -> None:
-    def bad(session: Session) -> int:
-        return one_run(session) or 1
-
-    def lab(name: str, measure: Callable[[Session], int]) -> ModuleType:
-        made = ModuleType(name)
-        made.run = partial(  # type: ignore[attr-defined]
-            conduct, f"labs-{name}", measure=measure
+    kinds = {"one": one_run, "bad": lambda one: one_run(one) or 1,
+             "stopped": interrupted, "two": one_run}
+    monkeypatch.setattr(labs, "LABS", {
+        name: SimpleNamespace(
+            run=partial(conduct, f"labs-{name}", measure=measure)
         )
-        return made
-
-    kinds = {"one": one_run, "bad": bad, "stopped": interrupted,
-             "two": one_run}
-    made = {name: lab(name, measure) for name, measure in kinds.items()}
-    monkeypatch.setattr(labs, "LABS", made)
+        for name, measure in kinds.items()
+    })
     words = ["bench.sh", "labs", *chosen, "--repeats", "2"]
     monkeypatch.setattr(sys, "argv", words)
     asked = argparse.Namespace(
@@ -419,23 +394,21 @@ def test_each_lab_has_results_of_its_own(
         )
 
 
-def bench(*words: str) -> subprocess.CompletedProcess[str]:
-    """``./bench.sh`` with the interpreter that runs the tests."""
-    return subprocess.run(
-        [sys.executable, "-m", "tools.bench", *words], cwd=ROOT,
-        capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "COLUMNS": "100"}, stdin=subprocess.DEVNULL,
-    )
-
-
 @pytest.mark.parametrize(("words", "says"), [
     ("labs nonsense", "there is no lab 'nonsense'; there are "),
     ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
     ("labs chain --requests 5", "100 clients cannot share 5"),
     ("threads --pythons /bin/echo", "is not a Python interpreter"),
 ])
-def test_a_mistake_is_one_sentence(words: str, says: str) -> None:
-    done = bench(*words.split())
-    assert done.returncode == 2
-    assert says in done.stderr and done.stderr.startswith("bench.sh: ")
-    assert done.stderr.count("\n") == 1
+def test_a_mistake_is_one_sentence(
+    words: str, says: str, monkeypatch: Patch, capsys: Said
+) -> None:
+    monkeypatch.setattr(command, "_catch_signals", lambda: None)
+    try:
+        status = command.main(words.split())
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr().err
+    assert status == 2
+    assert says in said and said.startswith("bench.sh: ")
+    assert said.count("\n") == 1
