@@ -17,6 +17,7 @@ from rich.console import Console
 
 from tests.marks import Patch
 from tests.tools.experiment import session as a_session
+from tests.tools.faulty import faulty
 from tools.bench import load as loads
 from tools.bench import plan, server, session, sweep, table, wrk
 from tools.bench import run as bench_run
@@ -33,80 +34,19 @@ from tools.data.results import (
 )
 from tools.peers import Peer
 from tools.peers import by_name as peer_by_name
-from tools.servers import ROOT, Server, by_name
+from tools.servers import Server, by_name
 
 MakeServer = Callable[..., Any]
 SHORT = Load(4, 40, 60)
 
-# A server with a fault: the page for each request, a thread for each.
-FAKE = f"""
-import os, signal, socket, struct, sys, threading, time
-sys.path.insert(0, {str(ROOT)!r})
-from tools.bench.peers import page
-fault = sys.argv[1]
-port = int(sys.argv[2]) if len(sys.argv) == 3 else 0  # as a peer
-answered = 0
-last = threading.Lock()
-text = {{
-    "busy": page.KEPT.replace(b"200 OK", b"503 Busy"),
-    "another page": page.KEPT.replace(b"works!", b"burns!"),
-    "another type": page.KEPT.replace(b"; charset=utf-8", b""),
-}}.get(fault, page.KEPT)
-
-def answer(connection):
-    global answered
-    with connection:
-        if not connection.recv(4096):
-            return
-        answered += 1
-        if fault == "dies" and answered > 10:
-            last.acquire()
-            print("no more today", file=sys.stderr, flush=True)
-            os._exit(3)
-        if fault == "falls silent" and answered > 10:
-            time.sleep(600)
-        if fault == "resets" and answered % 5 == 0:
-            linger = struct.pack("ii", 1, 0)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            return
-        connection.sendall(text)
-
-if fault == "crashes":
-    raise SystemExit("no such colour")
-if fault == "never ready":
-    time.sleep(600)
-if fault == "ignores SIGTERM":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if fault == "leaves a worker" and os.fork() == 0:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(600)
-listener = socket.create_server(("127.0.0.1", port), backlog=64)
-if not port:
-    url = "http://127.0.0.1:%d/" % listener.getsockname()[1]
-    print(f"Serving on {{url}} (Ctrl-C to stop)", flush=True)
-while True:
-    connection, _ = listener.accept()
-    threading.Thread(target=answer, args=[connection], daemon=True).start()
-"""
-
-
 @pytest.fixture
 def fake(tmp_path: Path) -> MakeServer:
     """Makes a server, or a peer, with the fault named."""
-    (tmp_path / "fake.py").write_text(FAKE)
 
     def make(fault: str = "good", peer: bool = False) -> Any:
-        name = fault.replace(" ", "_")
-        if peer:
-            words = (sys.executable, str(tmp_path / "fake.py"), fault)
-            return Peer(name, "a fake", "It is none.", (*words, "{port}"))
-        file = tmp_path / f"{name}.py"
-        file.write_text(
-            f"import runpy, sys\nsys.argv[1:] = [{fault!r}]\n"
-            f"runpy.run_path({str(tmp_path / 'fake.py')!r})\n"
-        )
-        lessons = by_name("03").lessons
-        return Server(name, 3, str(file), "a fake", "a thread", lessons)
+        one = faulty(tmp_path, fault)
+        words = (sys.executable, one.file, "--port", "{port}")
+        return Peer(one.name, "a fake", "None.", words) if peer else one
 
     return make
 
