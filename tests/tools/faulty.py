@@ -58,10 +58,11 @@ def main(fault: str) -> None:
             with contextlib.suppress(OSError):  # the client has gone
                 again.shutdown(socket.SHUT_RDWR)
             return
-        if fault == "resets" and number and number % 5 == 0:
+        fifth = number and number % 5 == 0
+        if fault == "resets" and fifth:
             linger = struct.pack("ii", 1, 0)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        elif fault != "hangs up" or number % 20:
+        elif fault != "hangs up" or not fifth:
             talked(sock, options)
             return
         sock.recv(65536)
