@@ -148,26 +148,6 @@ def test_the_least_of_files_threads_and_memory_counts(
     assert (found.clients, found.stop[:12]) == (1_936, "descriptors:")
 
 
-def test_how_many_wait_at_once() -> None:
-    assert hold_ends.at_once(by_name("02"), ()) == 1
-    assert hold_ends.at_once(by_name("06"), ()) is None
-    assert hold_ends.at_once(by_name("03-pool"), ()) == 10
-    some = ("--workers", "7")
-    assert hold_ends.at_once(by_name("06-executor"), some) == 7
-    assert hold_ends.needed_seconds(100, 10, 1) == 1000
-    assert hold_ends.needed_seconds(101, 10, 10) == 110
-    assert hold_ends.needed_seconds(100, 10, None) == 10
-
-
-def test_what_this_machine_allows() -> None:
-    limits = machine.thread_limits()
-    assert all(most > 0 for most in limits.values())
-    if sys.platform == "linux":
-        assert {"kernel.pid_max", "vm.max_map_count"} <= set(limits)
-    assert machine.free_memory() > 0
-    assert machine.raise_open_files(1) >= 1
-
-
 # What stopped it ----------------------------------------------------------
 
 CLOSED = Tally(
