@@ -1,13 +1,17 @@
 """Files: what 07 answers with --directory, on each engine."""
 
+import atexit
 import contextlib
 import dataclasses
+import functools
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.beside import beside
 from tests.conftest import Shared
 from tests.marks import by_rule, rule, slow
 from tests.process import (
@@ -76,7 +81,12 @@ def write(path: Path, data: bytes, changed: float = CHANGED) -> None:
 
 @pytest.fixture
 def engine(server: Server) -> str:
-    """The engine of this server; io_uring where there is no other."""
+    """The engine of this server."""
+    return engine_of(server)
+
+
+def engine_of(server: Server) -> str:
+    """Its engine; io_uring where there is no other."""
     if "emulated" in server.options:
         return "emulated"
     if why_no_uring():
@@ -84,10 +94,26 @@ def engine(server: Server) -> str:
     return "uring"
 
 
-@pytest.fixture(scope="session")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def tree() -> Path:
     """A directory to serve; beside it what must not come out."""
-    outside = tmp_path_factory.mktemp("files")
+    return one_tree()
+
+
+def one_tree() -> Path:
+    """The same for all, also for those who wait side by side."""
+    with ONE_TREE:
+        return made_tree()
+
+
+ONE_TREE = threading.Lock()
+
+
+@functools.cache
+def made_tree() -> Path:
+    """Such a directory, which goes when we end."""
+    outside = Path(tempfile.mkdtemp(prefix="files-"))
+    atexit.register(shutil.rmtree, outside, ignore_errors=True)
     site = outside / "site"
     (outside / "site-secret").mkdir()
     for name in ("sub", "empty", "with space", "evil.example", "real",
@@ -125,10 +151,15 @@ def own(tree: Path) -> Iterator[Own]:
 
 
 @pytest.fixture
-def files(server: Server, engine: str, tree: Path) -> Server:
-    """The server on this engine, with the files."""
-    options = ("--engine", engine, "--directory", str(tree))
-    return dataclasses.replace(server, options=options)
+def files(server: Server) -> Server:
+    """The server with the files."""
+    return with_files(server)
+
+
+def with_files(server: Server) -> Server:
+    """The server on its engine, with the files."""
+    options = ("--engine", engine_of(server), "--directory")
+    return dataclasses.replace(server, options=(*options, str(one_tree())))
 
 
 @pytest.fixture
@@ -677,8 +708,10 @@ def test_files_never_mix(shared: Running) -> None:
 
 @slow
 @rule("file-descriptors", STEP)
-def test_no_descriptors_for_files(files: Server) -> None:
+@beside
+def test_no_descriptors_for_files(server: Server) -> None:
     limit = 48
+    files = with_files(server)
     with running(files, "--workers", "1", descriptors=limit) as process:
         ask(process, "/page.html")
         crowd = [process.client() for _ in range(limit)]
@@ -846,10 +879,11 @@ def test_leaving_in_the_middle(files: Server) -> None:
 
 @pytest.mark.thorough
 @rule("file-left", STEP)
-def test_half_closed_readers_take_no_threads(files: Server) -> None:
+@beside
+def test_half_closed_readers_take_no_threads(server: Server) -> None:
     # The kernel takes a half-closed connection for ready at any time;
     # an io_uring that has to wait for it all the same uses a thread.
-    with running(files, "--workers", "1") as process:
+    with running(with_files(server), "--workers", "1") as process:
         ask(process, "/page.html")
         before = process.threads()
         clients = stuck(process, 40)
@@ -872,8 +906,9 @@ def test_half_closed_readers_take_no_threads(files: Server) -> None:
 @slow
 @pytest.mark.thorough
 @rule("file-left", STEP)
-def test_who_never_reads_a_file_is_dropped(files: Server) -> None:
-    with running(files) as process:
+@beside
+def test_who_never_reads_a_file_is_dropped(server: Server) -> None:
+    with running(with_files(server)) as process:
         open_large(process)
         before = process.warm_up()
         begin = time.monotonic()
