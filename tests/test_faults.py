@@ -180,10 +180,10 @@ def talk(process: Running, seed: int) -> None:
 
 @rule("never-mixed")
 def test_answers_never_mix(server: Server) -> None:
-    with running(server, "--delay", "0.005") as process:
+    with running(server, "--delay", "0.002") as process:
         before = process.warm_up()
         with ThreadPoolExecutor(30) as pool:
-            done = [pool.submit(talk, process, seed) for seed in range(60)]
+            done = [pool.submit(talk, process, seed) for seed in range(45)]
             for each in done:
                 each.result()
         process.assert_at_rest(before)
