@@ -55,15 +55,6 @@ def test_ten_thousand_steps_end_where_they_did_in_2010() -> None:
     assert chain.FETCHES == 10_000
 
 
-def test_head_and_body_have_44_bytes_each() -> None:
-    for path in (b"/", b"/1013904223"):
-        text = number.answer(b"GET %b HTTP/1.0\r\n\r\n" % path)
-        head, _, body = text.partition(b"\r\n\r\n")
-        assert len(head) + 4 == 44 and len(body) in (43, 44)
-        named = number.following(int(path[1:] or 0))
-        assert b'"/%d"' % named in body
-
-
 @pytest.mark.thorough
 def test_the_chain_and_the_parallel_load(tmp_path: Path) -> None:
     words = ("--servers", "coroutines,node", "--fetches", "50",
@@ -161,24 +152,12 @@ def test_a_machine_with_one_core_says_so(
     assert "This machine has one CPU" in capsys.readouterr().out
 
 
-def test_every_figure_has_a_unit() -> None:
-    figures = {name: [2.0] for name in gil.UNITS}
-    found = gil.read(json.dumps({"gil": False, "figures": figures}))
-    assert found == {**dict.fromkeys(gil.UNITS.values(), 2.0), "gil": 0.0}
-    for name in gil.UNITS.values():
-        assert name.endswith(("_times", "_per_second", "_ms"))
-    assert set(gil.COLUMNS.values()) <= set(gil.UNITS.values())
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "nothing", "[]", "{}", '{"figures": {}, "gil": true}',
-     '{"figures": {"lock": []}, "gil": true}',
-     '{"figures": {"unheard_of": [1]}, "gil": true}'],
-)
-def test_other_output_is_no_figures(text: str) -> None:
-    with pytest.raises(LabError):
-        gil.read(text)
+def test_other_output_is_no_figures() -> None:
+    for text in ("", "nothing", "[]", "{}", '{"figures": {}, "gil": true}',
+                 '{"figures": {"lock": []}, "gil": true}',
+                 '{"figures": {"unheard_of": [1]}, "gil": true}'):
+        with pytest.raises(LabError):
+            gil.read(text)
 
 
 # frames -------------------------------------------------------------------
@@ -223,13 +202,13 @@ def test_the_oldest_and_the_newest_with_a_gil_are_chosen(
     assert said == parts
 
 
-@pytest.mark.parametrize(
-    ("words", "says"), [("streams,sand", "no variant 'sand'; there are"),
-                        (",", "--frame-variants names no variant")]
-)
-def test_a_variant_that_is_none_is_refused(words: str, says: str) -> None:
-    with pytest.raises(Refused, match=says):
-        frames.variants(frames.Who("newest", THIS), words)
+def test_a_variant_that_is_none_is_refused() -> None:
+    for words, says in (
+        ("streams,sand", "no variant 'sand'; there are"),
+        (",", "--frame-variants names no variant"),
+    ):
+        with pytest.raises(Refused, match=says):
+            frames.variants(frames.Who("newest", THIS), words)
 
 
 @pytest.mark.thorough
