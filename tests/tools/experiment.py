@@ -32,9 +32,7 @@ def status_of(module: ModuleType, chosen: argparse.Namespace) -> int:
     return command.run(name_of(module), module, chosen)
 
 
-def run(
-    module: ModuleType, folder: Path, *words: str
-) -> tuple[int, Results]:
+def run(module: ModuleType, folder: Path, *words: str) -> tuple[int, Results]:
     """Run it in this process; its status, and what it kept."""
     chosen = options(module, *words, "--output", str(folder))
     return status_of(module, chosen), load(folder)

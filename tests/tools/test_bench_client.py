@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.marks import Patch, Said
 from tools.bench import ab
 from tools.bench import client as module
 from tools.bench.server import Running, start
@@ -79,16 +80,12 @@ def test_an_interrupt_prints_what_there_is(running: Running) -> None:
     assert report.requests > 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("-n", "1", "-c", "2", NOBODY), ("-n", "x", NOBODY),
-        ("ftp://127.0.0.1/",), ("http://127.0.0.1:port/",), (),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("-n", "1", "-c", "2", NOBODY), ("-n", "x", NOBODY),
+    ("ftp://127.0.0.1/",), ("http://127.0.0.1:port/",), (),
+])
 def test_nonsense_gives_a_sentence(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["client", *words])
     with pytest.raises(SystemExit) as caught:

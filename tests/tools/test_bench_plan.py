@@ -55,20 +55,17 @@ def test_few_new_connections_where_ports_stay_busy(
             assert task.load.requests <= plan.PORTS_ELSEWHERE
 
 
-def test_each_peer_has_one_worker() -> None:
+def test_peers_have_one_worker_and_wrk_keeps_connections() -> None:
     for task in of_peers():
         assert (task.delay, task.load.clients) == (0.0, 100)
         wanted = ("--workers", "1") if task.server.name == "07" else ()
         assert task.options == wanted
-
-
-def test_wrk_keeps_connections_ab_makes_new_ones() -> None:
-    loads = {t.suite: t.load for t in of_peers()}
-    assert isinstance(loads["peer-keep"], wrk.Load)
-    assert not loads["peer-new"].keep_alive
-    without = {t.suite: t.load for t in of_peers(with_wrk=False)}
-    assert isinstance(without["peer-keep"], Load)
-    assert without["peer-keep"].keep_alive
+        kept = task.suite == "peer-keep"  # ab makes new ones
+        assert isinstance(task.load, wrk.Load) == kept
+        assert task.load.keep_alive == kept
+    for task in of_peers(with_wrk=False):
+        assert isinstance(task.load, Load)
+        assert task.load.keep_alive == (task.suite == "peer-keep")
 
 
 def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:
