@@ -377,9 +377,7 @@ def test_each_lab_has_results_of_its_own(
     kinds = {"one": one_run, "bad": lambda one: one_run(one) or 1,
              "stopped": interrupted, "two": one_run}
     monkeypatch.setattr(labs, "LABS", {
-        name: SimpleNamespace(
-            run=partial(conduct, f"labs-{name}", measure=measure)
-        )
+        name: SimpleNamespace(measure=measure)
         for name, measure in kinds.items()
     })
     words = ["bench.sh", "labs", *chosen, "--repeats", "2"]
@@ -401,6 +399,7 @@ def test_each_lab_has_results_of_its_own(
     ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
     ("labs chain --requests 5", "100 clients cannot share 5"),
     ("threads --pythons /bin/echo", "is not a Python interpreter"),
+    ("threads --steps 5 --calibrate", "either --steps or --calibrate"),
 ])
 def test_a_mistake_is_one_sentence(
     words: str, says: str, monkeypatch: Patch, capsys: Said

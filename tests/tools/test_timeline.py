@@ -412,7 +412,7 @@ def test_a_descriptor_that_is_closed_and_taken_at_the_same_time() -> None:
 
 def test_a_call_that_was_not_seen() -> None:
     for missing, what in (
-        (1105, "accepted"), (1120, "received"), (2150, "answered"),
+        (1105, "accepted"), (1120, "read"), (2150, "answered"),
     ):
         lines = tuple(line for line in ONE_BY_ONE if line[1] != missing)
         with pytest.raises(TimelineError, match=f"not seen to be {what}"):

@@ -60,34 +60,35 @@ IDEAS = (
     Idea("emulated: no io_uring", options=("--engine", "emulated")),
     Idea(
         "each send has a completion",
-        (("server.py", "            or not (keep_alive or request.closes)\n",
-          "            or True\n"),),
+        (("server.py", "        if client.has_said_all() and not client.t",
+          "        if not client and not client.t"),),
     ),
     Idea(
         "reads to the end before it closes",
-        (("server.py", "            or not (keep_alive or request.closes)\n",
-          "            or not keep_alive\n"),),
+        (("server.py", "self.last or (closes and not self.receiving)\n",
+          "self.last\n"),),
         suites=(NEW,),
     ),
     Idea(
         "each head is parsed, known or not",
-        (("server.py", "self.parse_known(received)", "parse(received)"),),
+        (("server.py", "kind_of(data) if idle and self.prepares else None",
+          "None"),),
     ),
     Idea(
         "only single receives",
-        (("server.py", "self.engine.receive(connection.fd, connection.kept)",
-          "self.engine.receive(connection.fd)"),),
+        (("server.py", "receive(client.fd, client.request is not None)",
+          "receive(client.fd)"),),
         suites=(KEEP,),
     ),
     Idea(
         "only multishot receives",
-        (("server.py", "self.engine.receive(connection.fd, connection.kept)",
-          "self.engine.receive(connection.fd, True)"),),
+        (("server.py", "receive(client.fd, client.request is not None)",
+          "receive(client.fd, True)"),),
         suites=(NEW,),
     ),
     Idea(
         "accepted before it has sent anything",
-        (("server.py", "        each.setsockopt(socket.IPPROTO_TCP, "
+        (("workers.py", "        each.setsockopt(socket.IPPROTO_TCP, "
           "socket.TCP_DEFER_ACCEPT, 1)\n", ""),),
         suites=(NEW,),
     ),
