@@ -131,8 +131,8 @@ def _check(options: argparse.Namespace) -> None:
     usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
     chosen = options.only or usual
     options.servers = [one for one in chosen if one in SERVERS]
-    options.sketches = [one for one in chosen if one in SKETCHES]
     alone = options.smoke or options.peers is not None
+    options.sketches = [s for s in chosen if s in SKETCHES and not alone]
     if alone and not options.servers:
         raise ValueError("--only names no server")
     named = options.peers
