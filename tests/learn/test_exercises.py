@@ -62,6 +62,14 @@ def test_a_starter_shows_its_idea_only(exercise: Exercise) -> None:
     assert len(lines) <= MOST_LINES
 
 
+def test_what_lies_beside_several_is_the_same() -> None:
+    texts: dict[str, str] = {}
+    for exercise in EVERYTHING:
+        for name, text in exercise.companions().items():
+            if name.endswith(".py"):
+                assert texts.setdefault(name, text) == text, exercise.id
+
+
 @each
 def test_complete(exercise: Exercise) -> None:
     for path in (exercise.starter, exercise.solution, exercise.tests):
