@@ -51,8 +51,7 @@ class Loop(completion_loop.Loop):
             client.under_way += 1
             self.engine.send(client.fd, connection.unsent)
         elif connection.next is web.DRAIN:  # our last answer is sent
-            self.engine.shutdown(client.fd)
-            self.receive(client)
+            self.hang_up(client)
         else:
             self.close(client)
 
@@ -62,6 +61,11 @@ class Loop(completion_loop.Loop):
             client.receiving = True
             client.under_way += 1
             self.engine.receive(client.fd)
+
+    def hang_up(self, client: Client) -> None:
+        """End our side, and read until the client ends its own."""
+        self.engine.shutdown(client.fd)
+        self.receive(client)
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:

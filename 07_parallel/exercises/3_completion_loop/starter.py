@@ -61,6 +61,11 @@ class Loop(completion_loop.Loop):
             client.under_way += 1
             self.engine.receive(client.fd)
 
+    def hang_up(self, client: Client) -> None:
+        """End our side, and read until the client ends its own."""
+        self.engine.shutdown(client.fd)
+        self.receive(client)
+
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Run the loop until asked to stop."""
