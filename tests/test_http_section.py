@@ -90,9 +90,11 @@ def check_parse(http: ModuleType, data: bytes) -> bool:
     try:
         request = http.parse(data)
     except http.BadRequest as error:
-        assert error.status in (400, 414, 431, 501, 505)
-        answer = read_answer(http.refuse(error))
+        assert error.status in (400, 414, 421, 431, 501, 505)
+        to_head = data.removeprefix(b"\r\n").startswith(b"HEAD ")
+        answer = read_answer(http.refuse(error), to_head)
         assert answer and answer.closes and answer.status == error.status
+        assert bool(answer.body) != to_head
         return True
     if request is not None:
         assert 0 < request.size <= len(data)
