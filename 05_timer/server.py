@@ -616,6 +616,8 @@ def write_answer(
     if status != 200:
         body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}"
         body += f": {reason}\n" if reason else "\n"
+        helps = "may" if status in (408, 503) else "will not"
+        body += f"<p>Trying again {helps} help.\n"
     head = [
         f"HTTP/1.1 {title}",
         f"Date: {formatdate(now, usegmt=True)}",

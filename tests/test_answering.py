@@ -10,7 +10,7 @@ import requests
 
 from tests.marks import by_rule, rule
 from tests.process import SKETCH_PAGE, Running, running
-from tests.test_refusing import DATE
+from tests.test_refusing import DATE, assert_well_written
 from tools.common.raw_client import (
     GET,
     GET_CLOSE,
@@ -176,6 +176,9 @@ def test_not_allowed(shared: Running, path: str) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         answer = ask(shared, head(f"{method} {path} HTTP/1.1"))
         assert (answer.status, answer.get("Allow")) == (405, "GET, HEAD")
+    for target in ("test:443", "test:", "test"):  # of which two have no port
+        answer = ask(shared, head(f"CONNECT {target} HTTP/1.1"))
+        assert (answer.status, answer.get("Allow")) == (405, "GET, HEAD")
 
 
 @rule("errors")
@@ -223,7 +226,16 @@ def test_other_fields(shared: Running, server: Server) -> None:
             data = head(f"GET / {version}", field, *upgrade)
             answer = ask(shared, data)
             assert (answer.status, answer.body) == (200, page(server)), field
-            assert answer.version == "HTTP/1.1" and not answer.get("Upgrade")
+
+
+@rule("well-written")
+def test_well_written(shared: Running) -> None:
+    for line in (
+        "GET / HTTP/1.1", "GET / HTTP/1.0", "GET /missing HTTP/1.1",
+        "POST / HTTP/1.1", "BREW / HTTP/1.1",
+    ):
+        for field in ("X: y", "Connection: close", "Connection: keep-alive"):
+            assert_well_written(ask(shared, head(line, field)))
 
 
 @rule("later-version")

@@ -111,6 +111,16 @@ def test_nothing_else_is_raised(http: ModuleType, data: bytes) -> None:
     check_parse(http, data)
 
 
+@pytest.mark.parametrize("status", [400, 408, 414, 421, 431, 501, 503, 505])
+def test_refusals_say_if_trying_again_helps(
+    http: ModuleType, status: int
+) -> None:
+    answer = read_answer(http.refuse(http.BadRequest(status, "because")))
+    words = b"may help" if status in (408, 503) else b"will not help"
+    assert answer and b"because" in answer.body
+    assert b"Trying again " + words in answer.body
+
+
 def test_damaged_requests(http: ModuleType) -> None:
     draw = random.Random("damaged")
     refused = sum(check_parse(http, damaged(draw)) for _ in range(10_000))
