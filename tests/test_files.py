@@ -218,7 +218,7 @@ TARGETS: list[tuple[str, str, bytes | None, tuple[int, ...]]] = [
      http://test/%2e%2e/secret.txt file:///etc/passwd ftp://test/page.html
      /.../secret.txt /..;/secret.txt /~root secret.txt ../secret.txt * ?
      /page.html?%zz%
-     """, None, (400, 404)),
+     """, None, (400, 404, 421)),
     ("no-way-out", """
      /inside.txt /sub/inside.txt /inside-absolute.txt /itself/inside.txt
      /itself/itself/a.txt
@@ -450,6 +450,7 @@ CONDITIONS: list[tuple[str, list[str], int]] = [
     )],
     *[("if-modified-since", [f"If-Modified-Since: {each}"], 200) for each in (
         BEFORE, "Thu, 01 Jan 1970 00:00:00 GMT", "Thu Jan  1 00:00:00 1970",
+        "Sunday, 06-Nov-94 08:49:37 GMT",  # this is not 2094
         *NONSENSE_DATES,
     )],
     *[("if-match", [f"If-Match: {each}"], 200)
