@@ -101,16 +101,19 @@ def _lines(run: Conformance) -> str:
     return table(head, body, "The two RFCs, line by line")
 
 
+def _departure(each: Requirement) -> str:
+    where = f"RFC {each.rfc}, section {each.section}"
+    return (
+        f"<li>{_link(each.rfc, each.section, where)}, {each.level} "
+        f"{escape(each.text)}: {escape(each.but)}.</li>"
+    )
+
+
 def _render(chosen: dict[str, str], md: Any) -> str:
     if unnamed := {each.chapter for each in REQUIREMENTS} - set(CHAPTERS):
         raise SiteError(f"chapters without a name: {sorted(unnamed)}")
     run = recorded()
-    departs = "".join(
-        f"<li>{_link(each.rfc, each.section, f'RFC {each.rfc}, section '
-                     f'{each.section}')}, {each.level} {escape(each.text)}: "
-        f"{escape(each.but)}.</li>"
-        for each in REQUIREMENTS if each.but
-    )
+    departs = "".join(_departure(each) for each in REQUIREMENTS if each.but)
     return (
         f'<figure class="seven-seen" id="{uid(md, "rfc", "lines")}">'
         f'{_summary(run)}<ol class="seven-reasons">{departs}</ol>'
