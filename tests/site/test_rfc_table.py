@@ -51,13 +51,13 @@ def test_the_summary_counts(render: Render) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("server", "kept"), [("04", False), ("01", True)])
+@pytest.mark.parametrize(("where", "kept"), [("04", False), ("01", True)])
 def test_what_a_test_found_broken_is_not_kept(
-    file: Path, render: Render, server: str, kept: bool
+    file: Path, render: Render, where: str, kept: bool
 ) -> None:
     before = counts(render(FENCE), "Together")
     run = seen()
-    run.rules["date"][server] = Cell(passed=1, failed=1)
+    run.rules["date"][where] = Cell(passed=1, failed=1)
     run.save(file)
     html = render(FENCE)
     assert (counts(html, "Together") == before) == kept
