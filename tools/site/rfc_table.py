@@ -9,7 +9,7 @@ from typing import Any
 from tools.data.rules_seen import EXPECTED, FAILED, Cell, Conformance
 from tools.rfc import REQUIREMENTS, Requirement
 from tools.servers import SERVERS
-from tools.site.elements import folded, table
+from tools.site.elements import figure, folded, table
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.rules_table import RFC, recorded
@@ -114,14 +114,15 @@ def _render(chosen: dict[str, str], md: Any) -> str:
         raise SiteError(f"chapters without a name: {sorted(unnamed)}")
     run = recorded()
     departs = "".join(_departure(each) for each in REQUIREMENTS if each.but)
-    return (
-        f'<figure class="seven-seen" id="{uid(md, "rfc", "lines")}">'
+    content = (
         f'{_summary(run)}<ol class="seven-reasons">{departs}</ol>'
         f"{folded(f'All {len(REQUIREMENTS)} lines', _lines(run))}"
-        "<figcaption>Kept: no test of its rules failed on any server from "
-        "02 on, in the recorded run. Below: where a server departs from a "
-        "line, and why.</figcaption></figure>"
     )
+    return figure(
+        uid(md, "rfc", "lines"), "rfc", content,
+        "Kept: no test of its rules failed on any server from 02 on, in the "
+        "recorded run. The list says where one departs from a line, and why.",
+    )  # fmt: skip
 
 
 requirements = fence(_render)
