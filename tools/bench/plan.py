@@ -26,6 +26,7 @@ SWEEP_LIMIT = 12  # seconds: a point never takes longer
 PATIENCE_MS = 10_000.0  # a client that waits longer ends the line
 
 PEER_CLIENTS = 100
+TWICE = "07"  # among the peers with two workers, too
 PEER_SECONDS = 3
 
 SYSCALL_LOADS = {1: 500, 50: 2000}  # clients -> requests
@@ -100,13 +101,20 @@ def peers(
 ) -> list[Task]:
     """The peers and our servers side by side, one worker each.
 
-    with_wrk: wrk makes the keep-alive load. ab asks in HTTP/1.0, and some
-    peers then close the connection.
+    with_wrk: wrk makes the keep-alive load, and one in which all targets
+    differ. ab cannot do that. It asks in HTTP/1.0, and some peers then
+    close the connection.
     """
     keep = Load(PEER_CLIENTS, MANY, PEER_SECONDS, keep_alive=True)
-    loads = {
-        "peer-keep":
-            wrk.Load(PEER_CLIENTS, PEER_SECONDS) if with_wrk else keep,
+    loads: dict[str, Load | wrk.Load] = {"peer-keep": keep}
+    if with_wrk:
+        loads = {
+            f"peer-{name}": wrk.Load(
+                PEER_CLIENTS, PEER_SECONDS, differ=name == "differ"
+            )
+            for name in ("keep", "differ")
+        }
+    loads |= {
         "peer-new": _possible(Load(PEER_CLIENTS, MANY, PEER_SECONDS)),
     }
     tasks = []
@@ -114,10 +122,15 @@ def peers(
         tasks += [Task(one, suite, 0.0, load) for one in peers]
         for one in servers:
             # What --workers means to others is a number of threads.
-            cores = one.lessons["cores"] == YES
-            options = ("--workers", "1") if cores else ()
-            variant = "1 worker" if cores else ""
-            tasks.append(Task(one, suite, 0.0, load, options, variant))
+            ways = {"": ()}
+            if one.lessons["cores"] == YES:
+                ways = {"1 worker": ("--workers", "1")}
+                if one.name == TWICE:
+                    ways["2 workers"] = ("--workers", "2")
+            tasks += [
+                Task(one, suite, 0.0, load, options, variant)
+                for variant, options in ways.items()
+            ]
     return tasks
 
 

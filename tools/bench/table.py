@@ -23,7 +23,7 @@ PEER_LEGEND = (
     "nginx: that against nginx's in this run; user: part of it spent in "
     "the program itself, the rest in the system"
 )
-PEERS = ("peer-keep", "peer-new")
+PEERS = ("peer-keep", "peer-differ", "peer-new")
 KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
 
 Cell = Callable[[Point], str]

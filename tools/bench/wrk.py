@@ -25,6 +25,7 @@ from tools.bench import preflight
 from tools.bench.report import NoFigures, Report
 
 PERCENTILES = (50, 75, 90, 99)
+DIFFER = "tools/bench/differ.lua"  # from the root of the repository
 TIMEOUT_SECONDS = 10  # an answer after this is none
 MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -36,12 +37,14 @@ class Load:
     """What wrk shall do.
 
     clients: connections kept open; seconds: how long (whole seconds);
-    threads: of wrk itself, each with its part of the connections.
+    threads: of wrk itself, each with its part of the connections; differ:
+    does each request have another target?
     """
 
     clients: int
     seconds: int
     threads: int = 1
+    differ: bool = False
 
     @property
     def keep_alive(self) -> bool:
@@ -55,7 +58,7 @@ class Load:
         return [
             *program, f"-t{self.threads}", f"-c{self.clients}",
             f"-d{self.seconds}s", "--timeout", f"{TIMEOUT_SECONDS}s",
-            "--latency", url,
+            "--latency", *(["-s", DIFFER] if self.differ else []), url,
         ]
 
 

@@ -32,6 +32,8 @@ SUITES = {
 # Those of --peers and of the experiments (./bench.sh NAME).
 MORE_SUITES = {
     "peer-keep": "--delay 0, 100 clients, keep-alive, one worker each",
+    "peer-differ": "--delay 0, 100 clients, keep-alive, another target each "
+    "time, one worker each",
     "peer-new": "--delay 0, 100 clients, a new connection each, one worker "
     "each",
     "crowd-new": "--delay 0.1, a thousand clients and more, a new "
