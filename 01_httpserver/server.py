@@ -119,6 +119,23 @@ class Server(HTTPServer):
             time.sleep(TICK)
             raise
 
+    def serve_rest(self) -> None:
+        """Serve who is in the accept queue; refuse all others."""
+        self.socket.setblocking(False)
+        rest = []
+        try:
+            while True:
+                rest.append(self.socket.accept())
+        except OSError:  # the queue is empty
+            self.server_close()
+        Handler.timeout = TICK
+        for client, address in rest:
+            client.setblocking(True)
+            try:
+                self.process_request(client, address)
+            except OSError:
+                self.shutdown_request(client)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that is gone is no error of ours."""
         if not isinstance(sys.exception(), OSError):
@@ -138,7 +155,7 @@ def serve(listener: socket.socket, options: Namespace) -> None:
     announce(listener)
     while not stopping():
         server.handle_request()
-    server.server_close()
+    server.serve_rest()
 
 
 def stop_reading() -> None:

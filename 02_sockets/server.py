@@ -44,7 +44,8 @@ def serve(listener: socket.socket, options: Namespace) -> None:
         sock = accept(listener)
         if sock is not None:
             talk(sock, options)
-    listener.close()
+    for sock in accept_rest(listener):
+        talk(sock, options)
 
 
 def talk(sock: socket.socket, options: Namespace) -> None:
@@ -89,14 +90,24 @@ def accept(listener: socket.socket) -> socket.socket | None:
     """The next client's socket; None if nobody is there just now."""
     try:
         sock, _ = listener.accept()
-    except (TimeoutError, ConnectionError):  # nobody came, or has left
-        return None
+    except (TimeoutError, BlockingIOError, ConnectionError):
+        return None  # nobody came, or has left again
     except OSError:  # out of descriptors: wait until some are free
         time.sleep(TICK)
         return None
     open_now.add(sock)
     count(connections=1)
     return sock
+
+
+def accept_rest(listener: socket.socket) -> list[socket.socket]:
+    """Accept who is in the queue already, and refuse all others."""
+    listener.settimeout(0)
+    found = []
+    with listener:
+        while (sock := accept(listener)) is not None:
+            found.append(sock)
+    return found
 
 
 def stop_reading() -> None:
@@ -152,6 +163,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -223,6 +236,11 @@ class Connection:
             self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
 
     def late(self) -> None:
         """What comes next has not come in time."""

@@ -54,8 +54,9 @@ def serve(listener: socket.socket, options: Namespace) -> None:
         sock = accept(listener)
         if sock is not None:
             queue.put(sock)
-    listener.close()
     stop_reading()
+    for sock in accept_rest(listener):
+        queue.put(sock)
     for _ in pool:
         queue.put(None)
     for thread in pool:
@@ -118,14 +119,24 @@ def accept(listener: socket.socket) -> socket.socket | None:
     """The next client's socket; None if nobody is there just now."""
     try:
         sock, _ = listener.accept()
-    except (TimeoutError, ConnectionError):  # nobody came, or has left
-        return None
+    except (TimeoutError, BlockingIOError, ConnectionError):
+        return None  # nobody came, or has left again
     except OSError:  # out of descriptors: wait until some are free
         time.sleep(TICK)
         return None
     open_now.add(sock)
     count(connections=1)
     return sock
+
+
+def accept_rest(listener: socket.socket) -> list[socket.socket]:
+    """Accept who is in the queue already, and refuse all others."""
+    listener.settimeout(0)
+    found = []
+    with listener:
+        while (sock := accept(listener)) is not None:
+            found.append(sock)
+    return found
 
 
 def stop_reading() -> None:
@@ -181,6 +192,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -252,6 +265,11 @@ class Connection:
             self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
 
     def late(self) -> None:
         """What comes next has not come in time."""

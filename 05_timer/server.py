@@ -179,6 +179,13 @@ class Clients:
             self.selector.unregister(self.listener)
             self.accepting = False
 
+    def refuse(self) -> None:
+        """Accept who is in the queue already, and refuse all others."""
+        if self.accepting:
+            self.accept()
+        self.pause_accepting()
+        self.listener.close()
+
     def close(self, client: Client) -> None:
         """Forget this client; unregister first, then close."""
         self.watch(client, NOTHING)
@@ -195,20 +202,17 @@ class Clients:
             return []
         self.next_look = now + TICK
         if self.leaving:
-            self.pause_accepting()
-            self.listener.close()
+            self.refuse()
         elif not self.accepting:
             self.selector.register(self.listener, READABLE)
             self.accepting = True
         found = []
         for client in self.here:
-            if self.leaving and client.connection.next is READ:
-                client.connection.wait_for(CLOSE)
-            elif client.connection.deadline <= now:
+            if self.leaving:
+                client.connection.hurry()
+            if client.connection.deadline <= now:
                 client.connection.late()
-            else:
-                continue
-            found.append(client)
+                found.append(client)
         return found
 
 
@@ -256,6 +260,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -327,6 +333,11 @@ class Connection:
             self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
 
     def late(self) -> None:
         """What comes next has not come in time."""

@@ -19,6 +19,7 @@ import math
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import sys
@@ -110,7 +111,10 @@ async def run(listener: socket.socket, options: Namespace) -> None:
     announce(listener)
     while not stopping():
         await asyncio.sleep(TICK)
+    while select.select([listener], [], [], 0)[0]:
+        await asyncio.sleep(0)  # who is in the accept queue already
     server.close()
+    await asyncio.sleep(TICK)  # what they have sent is read now
     stop_reading()
     while open_now:
         await asyncio.sleep(TICK)
@@ -177,6 +181,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -248,6 +254,11 @@ class Connection:
             self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
 
     def late(self) -> None:
         """What comes next has not come in time."""

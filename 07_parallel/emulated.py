@@ -13,11 +13,14 @@ becomes of them is told by `wait`, a batch at a time:
     receive(fd, stream)  RECEIVED  result: bytes in data, 0: the end
     send(fd, data)       SENT      result: bytes sent, perhaps not all
     send_file(fd, ...)   SENT      the same, with a part of a file
-    send_now(fd, data, close)  nothing, unless it cannot all be sent at
-                         once: then (fd, result) is in `failed` after
-                         the next wait, and fd is not closed
+    send_now(fd, ready)  nothing, unless it cannot all be sent at once:
+                         then (fd, result) is in `failed` after the
+                         next wait. ready: what prepare(answer, last)
+                         made; after the last answer fd is closed
     sleep(fd, seconds)   SLEPT     result: 0
     shutdown(fd)         nothing: our side is ended
+    refuse(listener)     ACCEPTED  for who is in the queue already, then
+                         with ECANCELED: now close the listener
     pause(fd)            nothing: a stream ends with ECANCELED
     cancel(fd)           nothing: what is under way ends with ECANCELED
     close(fd)            nothing: only when nothing is under way
@@ -38,6 +41,7 @@ import mmap
 import selectors
 import socket
 import time
+from typing import NamedTuple
 
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
@@ -46,6 +50,14 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 # What has become of an operation: kind, fd, result, data, again.
 Completion = tuple[int, int, int, bytes, bool]
 Piece = bytes | memoryview
+
+
+class Prepared(NamedTuple):
+    """An answer that can be sent again and again."""
+
+    answer: bytes
+    last: bool  # is it followed by the end of the connection?
+    address: int  # where it is in memory; 0: who cares
 
 
 class Engine:
@@ -95,21 +107,30 @@ class Engine:
         self.sending[fd] = [head, part]
         self.send_ready(fd)
 
-    def send_now(self, fd: int, data: bytes, close: bool) -> None:
-        """Send all of data at once, then close if so wished."""
+    def prepare(self, answer: bytes, last: bool) -> Prepared:
+        """What send_now sends; an engine may keep more than this."""
+        return Prepared(answer, last, 0)
+
+    def send_now(self, fd: int, ready: Prepared) -> None:
+        """Send all of an answer at once, and close after the last."""
         try:
-            sent = self.sockets[fd].send(data)
+            sent = self.sockets[fd].send(ready.answer)
         except OSError as error:
             sent = -number(error)
-        if sent < len(data):
+        if sent < len(ready.answer):
             self.failing.append((fd, sent))
-        elif close:
+        elif ready.last:
             self.close(fd)
 
     def sleep(self, fd: int, seconds: float) -> None:
         """Complete after so many seconds."""
         due = time.monotonic() + seconds
         heapq.heappush(self.timers, (due, next(self.ties), fd))
+
+    def refuse(self, fd: int) -> None:
+        """Accept who is in the queue already, and nobody else."""
+        self.accept_all(fd)
+        self.cancel(fd)
 
     def shutdown(self, fd: int) -> None:
         """End our side: the client reads to the end of our answer."""

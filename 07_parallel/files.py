@@ -122,6 +122,11 @@ class Transfer:
         self.start += sent - of_head
         self.size -= sent - of_head
 
+    def part(self) -> tuple[bytes, mmap.mmap, int, int]:
+        """What to send next: head, file, from where, how much."""
+        assert self.memory
+        return self.head, self.memory, self.start, min(self.size, PART)
+
     @property
     def done(self) -> bool:
         """Is there nothing left to send?"""

@@ -2,10 +2,15 @@
 
 Two new ideas. A worker no longer asks who is ready and then makes the
 call; it says what it wants done, goes on, and is told what has become
-of it: that is a completion. An engine makes them: io_uring (uring.py),
-where the kernel lets us, or a selector (emulated.py) elsewhere. And
-there are as many workers as there are cores, each with an engine and a
-listening socket of its own: the kernel deals out the clients.
+of it: that is a completion. And there are as many workers as there are
+cores, each with an engine and a listening socket of its own: the kernel
+deals out the clients.
+
+Read first   server.py    a worker: what it asks for, what it is told
+then         workers.py   starts the workers, replaces, stops them
+             emulated.py  an engine over a selector: shows the interface
+             uring.py     an engine over io_uring: the kernel completes
+             files.py     --directory: which file a request means
 
 Run it:     python3 07_parallel/server.py --workers 2
 Try this:   ab -n 2000 -c 20 http://127.0.0.1:8000/ with --delay 0
@@ -28,7 +33,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from argparse import (
     ArgumentParser,
     ArgumentTypeError,
@@ -36,7 +40,6 @@ from argparse import (
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable
-from dataclasses import dataclass
 from email.utils import formatdate
 from enum import Enum
 from http import HTTPStatus
@@ -44,50 +47,42 @@ from typing import NamedTuple, NoReturn
 
 import emulated
 import uring
-from emulated import ACCEPTED, RECEIVED, SENT
-from files import PART, Files, Transfer
+import workers
+from emulated import ACCEPTED, RECEIVED, SENT, Prepared
+from files import Files, Transfer
+from workers import STARTED, STOP
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-SHORT_HEAD = 1024  # bytes: such a head is worth remembering
-MANY_PIECES = 8  # received ahead of our answers: then receive no more
+MANY_PIECES = 8  # received before their turn: then receive no more
+MANY_KINDS = 256  # of requests, to have an answer prepared for
+SHORT_HEAD = 1024  # bytes: a longer one is not worth remembering
+LINE = re.compile(rb"(\S+) ([!-~]+) (HTTP/1\.[0-9])\r\n")
 CLOCK = -1  # not a socket: the sleep that lets a worker look around
-STARTED, STOP = b"started", b"stop"  # said between worker and parent
 
 
-class State(Enum):
-    """What a connection is doing."""
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Start the workers, replace those that die, stop them all."""
+    options.engine = choose_engine(options.engine)
+    crew = workers.Workers(listener, options, work)
+    announce(crew.listeners[0])
+    while not stopping():
+        crew.replace_dead()
+        time.sleep(TICK)
+    for requests, connections in crew.stop():
+        count(requests, connections)
 
-    READING = "reading"  # waits for the rest of a request
-    WORKING = "working"  # has a request that is not answered yet
-    SENDING = "sending"  # the client has not taken all of our answer
-    DRAINING = "draining"  # our side is ended, the client's not yet
-    CLOSING = "closing"  # waits for what is under way to end
 
-
-READING, WORKING, SENDING, DRAINING, CLOSING = State
-
-
-@dataclass(slots=True, eq=False)
-class Connection:
-    """One client: how far it has come, and what is under way."""
-
-    fd: int
-    deadline: float  # then we lose patience
-    state: State = READING
-    under_way: int = 0  # operations the engine has not completed
-    receiving: bool = False  # is one of them a receive?
-    received: bytes = b""  # what came and is not answered yet
-    waiting: tuple[bytes, ...] = ()  # pieces that came behind that
-    ended: bool = False  # has the client ended its side?
-    kept: bool = False  # has it been answered before?
-    request: Request | None = None  # being worked on
-    transfer: Transfer | None = None  # the file being sent
-    answer: bytes = b""  # what was sent at once, if that worked
-    batch: int = 0  # when that was
-    last: bool = False  # is it the last answer?
+def work(
+    listener: socket.socket, parent: socket.socket, options: Namespace
+) -> str:
+    """In a worker: serve; what to tell the parent in the end."""
+    try:
+        worker = Worker(listener, parent, options)
+    except (OSError, uring.Unavailable) as error:
+        return str(error)
+    worker.run()
+    if options.worker_kind == "thread":
+        return "0 0"  # the parent has counted with us
+    return f"{totals['requests']} {totals['connections']}"
 
 
 class Worker:
@@ -100,360 +95,260 @@ class Worker:
         options: Namespace,
     ) -> None:
         self.delay, self.compute = options.delay, options.compute
-        self.files = (
-            Files(options.directory) if options.directory else None
-        )
+        self.new_client: Callable[[int], Client] = Client
+        if options.directory:
+            files = Files(options.directory)
+            self.new_client = functools.partial(FileClient, files)
+            self.delay = self.compute = 0
         self.parent = parent
         self.engine: emulated.Engine | uring.Engine = options.engine()
         self.listener = listener.fileno()
         self.engine.adopt(listener)
         self.engine.adopt(parent)
-        # Clients repeat themselves: the same head, byte for byte, is
-        # the same request. Errors are exceptions: they are not kept.
-        self.parse_known = functools.lru_cache(maxsize=256)(parse)
-        self.connections: dict[int, Connection] = {}
-        self.again: list[Connection] = []  # to go on with next time
-        self.parting: dict[int, Connection] = {}  # sent their last
-        self.requests = 0  # answered so far
-        self.accepts = 0  # connections so far
+        self.clients: dict[int, Client] = {}
+        self.again: dict[int, None] = {}  # to go on with next time
+        self.parting: dict[int, None] = {}  # they got their last
+        # Requests of one kind get the same answer for a second.
+        self.prepared: dict[Kind, Prepared] = {}
+        self.prepares = not (
+            options.delay or options.compute or options.directory
+        )
+        self.second = 0  # for which they are right: they have a Date
+        self.requests = 0  # answered at once so far
+        self.connections = 0  # so far
         self.accepting = False
         self.leaving = False
         self.leave_until = math.inf
         self.batch = 0  # how many batches of completions there were
-        self.now = time.monotonic()  # when the last one was taken
+        self.now = clock()  # when the last one was taken
         self.looked = self.now  # when we last looked around
 
     def run(self) -> None:
         """Serve until the parent says stop and nobody is left."""
-        engine, connections = self.engine, self.connections
+        engine, clients = self.engine, self.clients
         self.accept_more()
         engine.receive(self.parent.fileno())
         engine.sleep(CLOCK, TICK)
         self.parent.send(STARTED)
-        while connections or not self.leaving:
+        while clients or not self.leaving:
             batch = engine.wait(block=not self.again)
-            self.now = time.monotonic()
-            self.batch += 1
-            self.settle()
+            self.begin_batch()
             tick = False
             for kind, fd, result, data, again in batch:
-                connection = connections.get(fd)
-                if connection is None:
+                client = clients.get(fd)
+                if client is None:
                     if kind == ACCEPTED:
-                        self.accepting = again
-                        self.accepted(result)
+                        self.accepted(result, again)
                     elif fd == CLOCK:
                         tick = True
                     else:
                         self.told(result, data)
                     continue
                 if not again:
-                    connection.under_way -= 1
-                if connection.state is CLOSING:
-                    self.close(connection)
-                elif kind == RECEIVED:
-                    connection.receiving = again
-                    self.received(connection, result, data)
+                    client.under_way -= 1
+                if kind == RECEIVED:
+                    client.receiving = again
+                    self.received(client, result, data)
                 elif kind == SENT:
-                    self.sent(connection, result)
-                else:
-                    self.worked(connection)
+                    self.sent(client, result)
+                else:  # its wait is over
+                    self.finish_work(client)
             if tick:  # not before all that has come is looked at
                 engine.sleep(CLOCK, TICK)
                 self.look_around()
             if self.now > self.leave_until:
                 break
+        count(self.requests, self.connections)
 
-    def settle(self) -> None:
+    def begin_batch(self) -> None:
         """What was sent at once in the last batch: did that work?"""
+        self.now = clock()
+        self.batch += 1
+        second = int(time.time())
+        if second != self.second:
+            self.second = second
+            self.prepared.clear()
         for fd, result in self.engine.failed:
-            self.not_sent(self.connections[fd], result)
-        for fd in self.parting:  # sent; the engine closes it
-            del self.connections[fd]
+            self.not_sent(self.clients[fd], result)
+        for fd in self.parting:  # the engine has closed it
+            del self.clients[fd]
         self.parting.clear()
-        again, self.again = self.again, []
-        for connection in again:
-            if connection.state is READING:
-                self.next_request(connection)
-
-    def told(self, result: int, data: bytes) -> None:
-        """Our parent has said something; without a word it has died."""
-        if data == STOP:
-            self.leaving = True
-            self.leave_until = self.now + GRACE_SECONDS - TICK
-            self.engine.cancel(self.listener)
-        elif result != -errno.ECANCELED:
-            os._exit(1)
-        self.engine.receive(self.parent.fileno())
+        again, self.again = self.again, {}
+        for fd in again:
+            client = self.clients.get(fd)
+            if client and client.next is READ:
+                self.go_on(client)
 
     def accept_more(self) -> None:
         """Begin to accept, or begin again."""
         self.engine.accept(self.listener)
         self.accepting = True
 
-    def accepted(self, fd: int) -> None:
+    def accepted(self, fd: int, again: bool) -> None:
         """There is a new connection; or there can be none for now."""
-        if fd < 0:
-            return
-        connection = Connection(fd, self.now + HEAD_SECONDS)
-        self.connections[fd] = connection
-        self.accepts += 1
-        connection.receiving = True
-        connection.under_way = 1
-        self.engine.receive(fd)
+        self.accepting = again
+        if fd >= 0:
+            self.connections += 1
+            client = self.clients[fd] = self.new_client(fd)
+            self.receive(client)
+        elif self.leaving:  # all who were in the queue are here
+            self.engine.close(self.listener)
 
-    def receive(self, connection: Connection) -> None:
+    def told(self, result: int, data: bytes) -> None:
+        """Our parent has said something; without a word it has died."""
+        if data == STOP:
+            signals.append(signal.SIGTERM)  # as if it had come to us
+            self.leaving = True
+            self.leave_until = self.now + GRACE_SECONDS - TICK
+            self.prepares = False
+            self.prepared.clear()
+            if self.accepting:
+                self.engine.refuse(self.listener)
+            else:
+                self.engine.close(self.listener)
+        elif result != -errno.ECANCELED:
+            os._exit(1)
+        self.engine.receive(self.parent.fileno())
+
+    def receive(self, client: Client) -> None:
         """Ask for what the client sends next.
 
         Who has been answered before and stays is likely to stay: then
         one operation receives all that comes. Most others send one
         request, and one operation for that is cheaper.
         """
-        if not connection.receiving:
-            connection.receiving = True
-            connection.under_way += 1
-            self.engine.receive(connection.fd, connection.kept)
+        client.receiving = True
+        client.under_way += 1
+        self.engine.receive(client.fd, client.request is not None)
 
     def received(
-        self, connection: Connection, result: int, data: bytes
+        self, client: Client, result: int, data: bytes
     ) -> None:
         """The client has sent something, has ended or is gone."""
-        if result <= 0 and result != -errno.ECANCELED:
-            connection.ended = True
-        if connection.state is READING:
-            if connection.batch == self.batch:
-                # Its answer may not be sent yet: one at a time.
-                self.put_by(connection, data)
-                self.again.append(connection)
-                return
-            if data and not connection.received:  # the head begins
-                connection.deadline = self.now + HEAD_SECONDS
-            connection.received += data
-            self.next_request(connection)
-        elif connection.state is DRAINING:
-            if connection.ended:
-                self.close(connection)
-            else:
-                self.receive(connection)
-        elif data:
-            self.put_by(connection, data)
-
-    def put_by(self, connection: Connection, data: bytes) -> None:
-        """Keep what came for later, and not more than enough of it."""
-        connection.waiting += (data,)
-        if len(connection.waiting) == MANY_PIECES:
-            self.engine.pause(connection.fd)
-
-    def next_request(self, connection: Connection) -> None:
-        """Begin to answer the next request if all of it is here."""
-        received = connection.received
-        try:
-            if len(received) <= SHORT_HEAD:
-                request = self.parse_known(received)
-            else:
-                request = parse(received)
-        except BadRequest as error:
-            self.answer(connection, refuse(error), last=True)
+        idle = (
+            client.next is READ
+            and not client.received
+            and client.batch != self.batch
+        )
+        kind = kind_of(data) if idle and self.prepares else None
+        ready = self.prepared.get(kind) if kind else None
+        if ready and ready.last != client.receiving:
+            self.send_now(client, ready)
             return
-        if request is not None:
-            self.work(connection, request)
-        elif connection.waiting:
-            # Not all at once: what is long takes long to cut up.
-            pieces = connection.waiting[:MANY_PIECES]
-            connection.waiting = connection.waiting[MANY_PIECES:]
-            if not connection.received:
-                connection.deadline = self.now + HEAD_SECONDS
-            connection.received += b"".join(pieces)
-            self.next_request(connection)
-        elif connection.ended:
-            self.close(connection)
-        else:
-            connection.state = READING
-            self.receive(connection)
+        if result != -errno.ECANCELED:
+            client.waiting += (data,)  # nothing: the client has ended
+            if len(client.waiting) == MANY_PIECES:
+                self.engine.pause(client.fd)
+        if client.batch == self.batch:
+            # Its answer may not be sent yet: one at a time.
+            self.again[client.fd] = None
+        elif client.next not in (WORK, SEND):
+            self.go_on(client)
+        if kind and client.at_once and client.batch == self.batch:
+            # Answered at once: these bytes were one whole request.
+            if len(self.prepared) == MANY_KINDS:
+                self.prepared.clear()
+            self.prepared[kind] = client.at_once
 
-    def work(self, connection: Connection, request: Request) -> None:
-        """Begin the request's work: the worker does not wait."""
-        connection.state = WORKING
-        head = connection.received
-        if request.size == len(head):
-            connection.received = b""
+    def go_on(self, client: Client) -> None:
+        """Begin with what comes next for this client."""
+        while client.waiting and client.next in (READ, DRAIN):
+            piece, *rest = client.waiting
+            client.waiting = tuple(rest)
+            client.came(piece)
+        if client.next in (READ, DRAIN):
+            if not client.receiving:
+                self.receive(client)
+        elif client.next is WORK and self.delay:
+            client.under_way += 1
+            self.engine.sleep(client.fd, self.delay)
+        elif client.next is WORK:
+            self.finish_work(client)
+        elif client.next is SEND:
+            self.send(client)
         else:
-            head = head[: request.size]
-            connection.received = connection.received[request.size :]
-        if self.files and request.status in (200, 404):
-            self.send_file(connection, request, head)
-        elif request.status != 200 or not self.delay:
-            self.finish_work(connection, request)
-        else:
-            connection.request = request
-            connection.under_way += 1
-            self.engine.sleep(connection.fd, self.delay)
+            self.close(client)
 
-    def worked(self, connection: Connection) -> None:
-        """The wait is over."""
-        assert connection.request is not None
-        self.finish_work(connection, connection.request)
-
-    def finish_work(
-        self, connection: Connection, request: Request
-    ) -> None:
+    def finish_work(self, client: Client) -> None:
         """Compute, which does hold up this worker, and answer."""
-        if self.compute and request.status == 200:
-            compute(self.compute)
-        keep_alive = request.keep_alive and not self.leaving
-        answer = respond(request, keep_alive)
-        if (
-            connection.received
-            or connection.waiting
-            or connection.ended
-            or not (keep_alive or request.closes)
-            or (request.closes and connection.receiving)
-        ):
-            self.answer(connection, answer, last=not keep_alive)
-        else:
-            self.answer_now(connection, answer, last=not keep_alive)
+        compute(self.compute)
+        client.worked()
+        self.send(client)
 
-    def answer_now(
-        self, connection: Connection, answer: bytes, last: bool
-    ) -> None:
+    def send(self, client: Client) -> None:
+        """Send the answer: at once, or a part and then the next."""
+        if client.has_said_all() and not client.transfer:
+            ready = self.engine.prepare(client.unsent, client.last)
+            self.send_now(client, ready)
+        else:
+            self.send_part(client)
+
+    def send_part(self, client: Client) -> None:
+        """Send what the client takes; we are told how much that is."""
+        client.under_way += 1
+        if client.transfer:
+            self.engine.send_file(client.fd, *client.transfer.part())
+        else:
+            self.engine.send(client.fd, client.unsent)
+
+    def send_now(self, client: Client, ready: Prepared) -> None:
         """Send to a client that waits for nothing but this answer.
 
         It has taken all we sent before, so the kernel has room for it;
-        if not, settle hears of it. So nothing has to be completed. The
-        last answer is followed by the close: the client has said that
-        nothing comes from it that would have to be read (hang_up).
+        if not, the next batch begins with that. So nothing has to be
+        completed. The last answer is followed by the close: the client
+        has said that nothing comes from it that would have to be read.
         """
-        connection.answer = answer
-        connection.batch = self.batch
-        connection.last = last
         self.requests += 1
-        self.engine.send_now(connection.fd, answer, last)
-        if last:
-            connection.state = SENDING
-            self.parting[connection.fd] = connection
-            return
-        connection.state = READING
-        connection.kept = True
-        connection.deadline = self.now + IDLE_SECONDS
-        if not connection.receiving:
-            self.receive(connection)
+        client.at_once, client.batch = ready, self.batch
+        self.engine.send_now(client.fd, ready)
+        if ready.last:
+            client.wait_for(CLOSE)
+            self.parting[client.fd] = None
+        else:
+            client.next = READ
+            client.deadline = self.now + IDLE_SECONDS
+            if not client.receiving:
+                self.receive(client)
 
-    def not_sent(self, connection: Connection, result: int) -> None:
+    def not_sent(self, client: Client, result: int) -> None:
         """The kernel has not taken all of an answer at once."""
+        assert client.at_once
         self.requests -= 1
-        self.parting.pop(connection.fd, None)
-        if connection.state is CLOSING:
-            return
+        self.parting.pop(client.fd, None)
         if result < 0 and result != -errno.EAGAIN:  # the client is gone
-            self.close(connection)
+            client.wait_for(CLOSE)
+            self.close(client)
         else:
-            rest = connection.answer[max(result, 0) :]
-            self.answer(connection, rest, connection.last)
+            rest = client.at_once.answer[max(result, 0) :]
+            client.answer(rest, client.at_once.last)
+            self.send_part(client)
 
-    def answer(
-        self, connection: Connection, answer: bytes, last: bool
-    ) -> None:
-        """Send an answer, however long the client takes for it."""
-        self.send(connection, Transfer(answer, None, 0, 0), last)
-
-    def send(
-        self, connection: Connection, transfer: Transfer, last: bool
-    ) -> None:
-        """Begin to send an answer."""
-        connection.state = SENDING
-        connection.last = last
-        connection.transfer = transfer
-        connection.deadline = self.now + SEND_SECONDS
-        self.send_part(connection, transfer)
-
-    def send_file(
-        self, connection: Connection, request: Request, head: bytes
-    ) -> None:
-        """Answer with a file of the directory."""
-        assert self.files
-        keep_alive = request.keep_alive and not self.leaving
-        transfer = self.files.answer(
-            request.method, request.target, head,
-            connection_field(request, keep_alive),
-        )  # fmt: skip
-        if isinstance(transfer, int):
-            self.finish_work(
-                connection, request._replace(status=transfer)
-            )
-            return
-        self.send(connection, transfer, last=not keep_alive)
-
-    def send_part(
-        self, connection: Connection, transfer: Transfer
-    ) -> None:
-        """Ask the engine to send what is left, or a part of it."""
-        connection.under_way += 1
-        if transfer.memory is None:
-            self.engine.send(connection.fd, transfer.head)
-            return
-        self.engine.send_file(
-            connection.fd, transfer.head, transfer.memory,
-            transfer.start, min(transfer.size, PART),
-        )  # fmt: skip
-
-    def sent(self, connection: Connection, result: int) -> None:
-        """The kernel has the answer, or a part: what is next?"""
+    def sent(self, client: Client, result: int) -> None:
+        """The kernel has the answer, or a part of it."""
         if result < 0:
-            self.close(connection)
-            return
-        transfer = connection.transfer
-        assert transfer
-        transfer.advance(result)
-        if not transfer.done:
-            connection.deadline = self.now + SEND_SECONDS
-            self.send_part(connection, transfer)
-            return
-        connection.transfer = None
-        self.requests += 1
-        if connection.last:
-            self.hang_up(connection)
-            return
-        connection.kept = True
-        patience = HEAD_SECONDS if connection.received else IDLE_SECONDS
-        connection.deadline = self.now + patience
-        if (
-            connection.received
-            or connection.waiting
-            or connection.ended
-        ):
-            self.next_request(connection)
+            client.wait_for(CLOSE)
+        elif client.next is SEND:
+            client.sent(result)
+            if client.next is DRAIN:
+                self.engine.shutdown(client.fd)
+        if client.next is SEND:  # not all of it, or the next answer
+            self.send_part(client)
         else:
-            connection.state = READING
-            self.receive(connection)
+            self.go_on(client)
 
-    def hang_up(self, connection: Connection) -> None:
-        """End our side, and read until the client ends its own.
-
-        Closing with unread bytes makes the kernel send a reset, which
-        can destroy our answer on its way (RFC 9112, section 9.6).
-        """
-        if connection.ended:
-            self.close(connection)
-            return
-        connection.state = DRAINING
-        connection.deadline = self.now + LINGER_SECONDS
-        self.engine.shutdown(connection.fd)
-        self.receive(connection)
-
-    def close(self, connection: Connection) -> None:
+    def close(self, client: Client) -> None:
         """Close as soon as nothing is under way any more.
 
         Before that the descriptor must not be free for a new client:
         it would get the completions meant for the old one.
         """
-        if connection.under_way:
-            if connection.state is not CLOSING:
-                connection.state = CLOSING
-                self.engine.cancel(connection.fd)
-            return
-        connection.state = CLOSING
-        self.engine.close(connection.fd)
-        del self.connections[connection.fd]
+        if not client.under_way:
+            self.engine.close(client.fd)
+            del self.clients[client.fd]
+        elif not client.cancelled:
+            client.cancelled = True
+            self.engine.cancel(client.fd)
 
     def look_around(self) -> None:
         """Twice a second: is anybody too slow? Accept again?"""
@@ -463,59 +358,39 @@ class Worker:
         # may not have reached us: nobody is too slow this time.
         late = self.now - self.looked > 3 * TICK
         self.looked = self.now
-        for connection in list(self.connections.values()):
-            if connection.state is CLOSING:
-                self.engine.cancel(
-                    connection.fd
-                )  # once more, to be sure
-            if (
-                connection.state in (WORKING, CLOSING)
-                or connection.batch == self.batch  # answered just now
-            ):
+        for client in list(self.clients.values()):
+            if client.batch == self.batch:  # answered just now
                 continue
-            reading = connection.state is READING
-            if reading and self.leaving and not connection.waiting:
-                self.close(connection)
-            elif connection.deadline <= self.now and not late:
-                if reading and connection.received:
-                    error = BadRequest(408, "too slow")
-                    self.answer(connection, refuse(error), last=True)
-                else:
-                    self.close(connection)
+            if client.next is CLOSE:  # once more, to be sure
+                self.engine.cancel(client.fd)
+            elif self.leaving:
+                client.hurry()
+            if client.deadline <= self.now and not late:
+                client.late()
+                self.go_on(client)
 
 
-class Handle(NamedTuple):
-    """A worker as its parent sees it: a process or a thread."""
-
-    line: socket.socket  # to talk to it; ends when one of us dies
-    listener: socket.socket
-    pid: int  # 0: it is a thread
-    thread: threading.Thread | None = None
+# All that an answer depends on: method, version, status, fields.
+Kind = tuple[bytes, bytes, int, bytes]
 
 
-listeners: list[socket.socket] = []
-workers: list[Handle] = []
+@functools.lru_cache(maxsize=256)
+def kind_of(head: bytes) -> Kind | None:
+    """The kind of this request, if these bytes may be one.
 
-
-def serve(listener: socket.socket, options: Namespace) -> None:
-    """Start the workers, replace those that die, stop them all."""
-    options.engine = choose_engine(options.engine)
-    if options.worker_kind == "auto":
-        options.worker_kind = best_kind()
+    Clients repeat themselves: in every byte, or in all but the target.
+    Whether the fields are in order is not looked at: they are if such
+    a request has been answered before.
+    """
+    line = LINE.match(head)
+    if not line or len(head) > SHORT_HEAD:
+        return None
+    method, target, version = line.groups()
     try:
-        listeners.extend(open_listeners(listener, options))
-    except OSError as error:
-        sys.exit(f"cannot listen: {error.strerror}")
-    for each in listeners:
-        workers.append(start_worker(each, options))
-    announce(listeners[0])
-    while not stopping():
-        replace_dead(options)
-        time.sleep(TICK)
-    for worker in workers:
-        say_stop(worker)
-    for worker in workers:
-        collect(worker)
+        status = status_of(method, target)
+    except BadRequest:
+        return None
+    return method, version, status, head[line.end() :]
 
 
 def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
@@ -534,164 +409,6 @@ def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
     return uring.Engine
 
 
-def open_listeners(
-    listener: socket.socket, options: Namespace
-) -> list[socket.socket]:
-    """As many listening sockets on one port as there are workers.
-
-    With SO_REUSEPORT each has its own accept queue and Linux spreads
-    the connections over them. Elsewhere the workers share one queue.
-    They belong to the parent: while a dead worker is replaced, its
-    clients wait in the queue and are not lost.
-    """
-    number = options.workers
-    if sys.platform != "linux":
-        return [listener] * number
-    found = [listener]
-    if number > 1:
-        address, family = listener.getsockname(), listener.family
-        listener.close()
-        found = [
-            socket.create_server(
-                address, family=family, backlog=BACKLOG, reuse_port=True
-            )
-            for _ in range(number)
-        ]
-    for each in found:
-        # Accept who has sent something (or was silent for a second):
-        # then the first receive is complete as soon as we ask for it.
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
-        # Each accepted socket inherits this: send without delay.
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if options.directory:
-            # And this: room for one part of a file, not for megabytes,
-            # so that we hear of a slow reader's progress.
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PART)
-    return found
-
-
-def start_worker(listener: socket.socket, options: Namespace) -> Handle:
-    """Start a worker; return when it is ready.
-
-    One that cannot start would not start the next time either: that
-    ends the server, with the reason.
-    """
-    try:
-        ours, theirs = socket.socketpair()
-        if options.worker_kind == "thread":
-            handle = start_thread(ours, theirs, listener, options)
-        else:
-            handle = start_process(ours, theirs, listener, options)
-        word = ours.recv(1000)
-    except OSError as error:
-        word = str(error.strerror).encode()
-    if word != STARTED:
-        reason = word.decode() or "it died at once"
-        os.write(2, f"a worker cannot start: {reason}\n".encode())
-        os._exit(1)
-    return handle
-
-
-def start_thread(
-    ours: socket.socket,
-    theirs: socket.socket,
-    listener: socket.socket,
-    options: Namespace,
-) -> Handle:
-    """A worker that shares the interpreter with all others."""
-    thread = threading.Thread(
-        target=run_worker, args=(listener, theirs, options), daemon=True
-    )
-    thread.start()
-    return Handle(ours, listener, 0, thread)
-
-
-def start_process(
-    ours: socket.socket,
-    theirs: socket.socket,
-    listener: socket.socket,
-    options: Namespace,
-) -> Handle:
-    """A worker with an interpreter, and so a GIL, of its own."""
-    pid = os.fork()
-    if pid:
-        theirs.close()
-        return Handle(ours, listener, pid)
-    try:
-        # A signal may go to all of us: it is the parent who says stop.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        # The fork has copied what belongs to the others.
-        ours.close()
-        for worker in workers:
-            worker.line.close()
-        for each in listeners:
-            if each is not listener:
-                each.close()
-        run_worker(listener, theirs, options)
-    finally:
-        os._exit(0)
-
-
-def run_worker(
-    listener: socket.socket, parent: socket.socket, options: Namespace
-) -> None:
-    """Serve, then tell the parent how much was done."""
-    try:
-        worker = Worker(listener, parent, options)
-    except (OSError, uring.Unavailable) as error:
-        parent.send(str(error).encode())
-        return
-    try:
-        worker.run()
-    except Exception:
-        traceback.print_exc()
-        os._exit(1)
-    parent.setblocking(True)
-    parent.send(f"{worker.requests} {worker.accepts}".encode())
-
-
-def replace_dead(options: Namespace) -> None:
-    """Start a new worker for each process that has died."""
-    for index, worker in enumerate(workers):
-        if worker.pid and os.waitpid(worker.pid, os.WNOHANG)[0]:
-            worker.line.close()
-            workers[index] = start_worker(worker.listener, options)
-
-
-def say_stop(worker: Handle) -> None:
-    """Ask a worker to finish what is under way."""
-    try:
-        worker.line.send(STOP)
-    except OSError:  # it has died: nothing to stop
-        pass
-
-
-def collect(worker: Handle) -> None:
-    """Wait for the end of a worker and add up what it has done."""
-    try:
-        done = worker.line.recv(100).split()
-    except OSError:  # it has died
-        done = []
-    if len(done) == 2:
-        count(requests=int(done[0]), connections=int(done[1]))
-    if worker.pid:
-        os.waitpid(worker.pid, 0)
-
-
-def usable_cores() -> int:
-    """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def best_kind() -> str:
-    """Threads need a Python without a GIL to use all the cores."""
-    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
-    return "process" if has_gil() else "thread"
-
-
 def directory(path: str) -> str:
     """A check for argparse: there is such a directory."""
     if not os.path.isdir(path):
@@ -702,7 +419,8 @@ def directory(path: str) -> str:
 def add_options(parser: Parser) -> None:
     """What only this step needs."""
     parser.add_argument(
-        "--workers", type=between(1, 512), default=usable_cores(),
+        "--workers", type=between(1, 512),
+        default=workers.usable_cores(),
         help="processes or threads; one for each core (%(default)s)",
     )  # fmt: skip
     parser.add_argument(
@@ -717,6 +435,205 @@ def add_options(parser: Parser) -> None:
         "--directory", type=directory, metavar="DIR",
         help="serve these files, without --delay and --compute",
     )  # fmt: skip
+
+
+# === Connection, the same in every step =============================
+# The life of one connection, without its socket: what comes next, until
+# when, and what to send. Each step waits for that in its own way, and
+# says what has happened: bytes came, the work is done, so many bytes
+# were taken, time is up.
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take some of our answer
+LINGER_SECONDS = 1.0  # for a client to close after our last answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+
+clock = time.monotonic  # all time comes from here: tests set their own
+
+
+class Next(Enum):
+    """What comes next on a connection."""
+
+    READ = "read"  # the client sends a request, or the rest of it
+    WORK = "work"  # we do what the request asks for
+    SEND = "send"  # the client takes our answer
+    DRAIN = "drain"  # we have ended our side, the client ends its own
+    CLOSE = "close"  # nothing: forget this client
+
+
+READ, WORK, SEND, DRAIN, CLOSE = Next
+
+
+class Connection:
+    """One client: how far it has come, and until when we wait."""
+
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep  # may it stay open for another request?
+        self.received = b""  # what came and is not answered yet
+        self.ended = False  # has the client ended its side?
+        self.request: Request | None = None  # the one under way
+        self.unsent = b""  # what is left of our answer
+        self.last = False  # is it the last answer?
+        self.wait_for(READ, HEAD_SECONDS)
+
+    def wait_for(self, what: Next, seconds: float = math.inf) -> None:
+        """This comes next, and we wait so long for it."""
+        self.next = what
+        self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
+
+    def patience(self) -> float:
+        """Seconds that are left. Raises TimeoutError if none is."""
+        left = self.deadline - clock()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def came(self, data: bytes) -> None:
+        """The client has sent this; nothing: it has ended its side."""
+        if not data:
+            self.ended = True
+        if self.next is READ:
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
+
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
+        try:
+            self.request = parse(self.received)
+        except BadRequest as error:
+            self.answer(refuse(error), last=True)
+            return
+        if self.request is None:  # TCP is a stream: wait for the rest
+            if self.ended:
+                self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
+            return
+        self.received = self.received[self.request.size :]
+        if self.request.status == 200:
+            self.wait_for(WORK)
+        else:  # an error takes no work
+            self.worked()
+
+    def worked(self) -> None:
+        """The work for the request is done."""
+        assert self.request
+        keep = self.keep and self.request.keep_alive and not stopping()
+        self.answer(respond(self.request, keep), last=not keep)
+
+    def answer(self, answer: bytes, last: bool) -> None:
+        """Begin to send an answer."""
+        self.unsent, self.last = answer, last
+        self.wait_for(SEND, SEND_SECONDS)
+
+    def sent(self, size: int) -> None:
+        """The kernel has taken so many bytes of our answer."""
+        self.unsent = self.unsent[size:]
+        if self.unsent:
+            self.wait_for(SEND, SEND_SECONDS)
+            return
+        count(requests=1)
+        if self.last:
+            # Closing with unread bytes makes the kernel send a reset,
+            # which can destroy our answer (RFC 9112, section 9.6). So
+            # we end our side only, and read on for a moment.
+            after = CLOSE if self.ended else DRAIN
+            self.wait_for(after, LINGER_SECONDS)
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
+        else:
+            self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
+
+    def late(self) -> None:
+        """What comes next has not come in time."""
+        if self.next is READ and self.received:
+            self.answer(refuse(BadRequest(408, "too slow")), last=True)
+        else:
+            self.wait_for(CLOSE)
+
+
+# === Clients: connections, and what is under way ====================
+
+
+class Client(Connection):
+    """A connection, and what the engine has under way for it."""
+
+    transfer: Transfer | None = None  # a file that is being sent
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self.fd = fd
+        self.under_way = 0  # operations that are not complete
+        self.receiving = False  # is one of them a receive?
+        self.cancelled = False  # shall all of them end?
+        self.waiting: tuple[bytes, ...] = ()  # came before their turn
+        self.at_once: Prepared | None = None  # sent without waiting
+        self.batch = 0  # when that was
+
+    def has_said_all(self) -> bool:
+        """Does the client wait for nothing but our answer?"""
+        if self.received or self.waiting or self.ended:
+            return False
+        closes = self.request is not None and self.request.closes
+        return not self.last or (closes and not self.receiving)
+
+
+class FileClient(Client):
+    """A client of --directory: it gets a file, or a part of one."""
+
+    def __init__(self, files: Files, fd: int) -> None:
+        super().__init__(fd)
+        self.files = files
+
+    def look(self, begins: bool) -> None:
+        """Keep the head: in its fields are conditions and a range."""
+        self.head = self.received
+        super().look(begins)
+
+    def worked(self) -> None:
+        """Answer with a file, if the target leads to one."""
+        request = self.request
+        assert request
+        if request.status in (200, 404):
+            keep = request.keep_alive and not stopping()
+            found = self.files.answer(
+                request.method, request.target,
+                self.head[: request.size],
+                connection_field(request, keep),
+            )  # fmt: skip
+            if isinstance(found, Transfer):
+                self.transfer = found if found.memory else None
+                self.answer(found.head, last=not keep)
+                return
+            self.request = request._replace(status=found)
+        super().worked()
+
+    def sent(self, size: int) -> None:
+        """The kernel has taken so many bytes of our answer."""
+        if self.transfer:
+            self.transfer.advance(size)
+            if not self.transfer.done:
+                self.wait_for(SEND, SEND_SECONDS)
+                return
+            self.transfer = None
+            size = len(self.unsent)
+        super().sent(size)
 
 
 # === HTTP, the same in every step ===================================

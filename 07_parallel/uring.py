@@ -55,8 +55,15 @@ import socket
 import struct
 import sys
 
-# The interface of emulated.py: kinds of completions.
-ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
+from emulated import (
+    ACCEPTED,
+    RECEIVED,
+    SENT,
+    SLEPT,
+    Completion,
+    Prepared,
+)
+
 NOT_SENT, WRITABLE, IGNORED = 4, 5, 6  # kinds that only we see
 KIND = 0xFF  # user_data is the descriptor << 8, the kind below it
 STREAMED = RECEIVED | 0x80  # received by a multishot receive
@@ -122,9 +129,6 @@ BUFFER = struct.Struct("=QIH")  # struct io_uring_buf: addr, len, bid
 MESSAGE = struct.Struct("=QIIQQQQI4x")  # struct msghdr
 PIECES = struct.Struct("=QQQQ")  # two struct iovec: address, length
 TIME = struct.Struct("=qq")  # struct __kernel_timespec
-
-# What has become of an operation: kind, fd, result, data, again.
-Completion = tuple[int, int, int, bytes, bool]
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -297,7 +301,8 @@ class Engine:
         """Raises as open_ring does."""
         self.ring, self.buffers = open_ring()
         self.can_stream = True  # until the kernel says it cannot
-        self.sockets: list[socket.socket] = []
+        self.sockets: dict[int, socket.socket] = {}
+        self.done: list[Completion] = []  # what wait will begin with
         # Sends under way: operation, address, size, and the memory
         # that the kernel reads from, which must not be freed.
         self.sending: dict[int, tuple[int, int, int, object]] = {}
@@ -326,7 +331,7 @@ class Engine:
         """Take over a socket that did not come from accept."""
         # Non-blocking would mean: say EAGAIN instead of waiting.
         sock.setblocking(True)
-        self.sockets.append(sock)
+        self.sockets[sock.fileno()] = sock
 
     def accept(self, fd: int) -> None:
         """Accept connections until an error; each is a completion."""
@@ -363,16 +368,20 @@ class Engine:
         code, at, size, _ = self.sending[fd]
         self.put(code, fd, SENT, at, size, SOME)
 
-    def send_now(self, fd: int, data: bytes, close: bool) -> None:
-        """Send all of data at once, then close if so wished.
+    def prepare(self, answer: bytes, last: bool) -> Prepared:
+        """An answer with the address that the kernel wants of it."""
+        return Prepared(answer, last, pin(answer)[1])
+
+    def send_now(self, fd: int, ready: Prepared) -> None:
+        """Send all of an answer at once, and close after the last.
 
         This has a completion only if the kernel cannot take all of it:
         then the next wait puts (fd, result) into failed.
         """
-        pinned = pin(data)
-        self.sending_now.append(pinned)
-        at, size = pinned[1], len(data)
-        if not close:
+        self.sending_now.append(ready)
+        answer, last, at = ready
+        size = len(answer)
+        if not last:
             self.put(OP_SEND, fd, NOT_SENT, at, size, ALL, QUIET)
             return
         self.ring.reserve(2)  # a link holds within one submission
@@ -414,6 +423,18 @@ class Engine:
         TIME.pack_into(self.times, here, whole, rest)
         self.put(OP_TIMEOUT, fd, kind, self.times_at + here, 1)
 
+    def refuse(self, fd: int) -> None:
+        """Accept who is in the queue already, and nobody else."""
+        listener = self.sockets[fd]
+        listener.setblocking(False)
+        while True:
+            try:
+                new = listener.accept()[0].detach()
+            except OSError:  # the queue is empty
+                break
+            self.done.append((ACCEPTED, fd, new, b"", True))
+        self.cancel(fd)
+
     def shutdown(self, fd: int) -> None:
         """End our side: the client reads to the end of our answer."""
         # There is an operation for it, but the kernel always hands that
@@ -435,6 +456,9 @@ class Engine:
 
     def close(self, fd: int) -> None:
         """Close a socket that has nothing under way."""
+        if fd in self.sockets:
+            self.sockets.pop(fd).close()
+            return
         self.put(OP_CLOSE, fd, IGNORED, flags=QUIET)
 
     def wait(self, block: bool = True) -> list[Completion]:
@@ -443,7 +467,7 @@ class Engine:
         ring.enter(1 if block else 0)
         self.sending_now.clear()
         self.failed.clear()
-        done: list[Completion] = []
+        done, self.done = self.done, []
         used: list[int] = []  # buffers, in order
         memory = self.buffers.memory
         for user_data, result, flags in ring.take():

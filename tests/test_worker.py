@@ -5,7 +5,6 @@ Orders of completions that real clients bring about once in a long while.
 
 import errno
 import socket
-import time
 from argparse import Namespace
 from types import ModuleType
 from typing import Any
@@ -17,6 +16,7 @@ from tools.servers import ROOT
 
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 CLOCK = -1
+OK, NOT_FOUND = b"HTTP/1.1 200", b"HTTP/1.1 404"
 FD = 500  # of the client
 LAST = b"GET / HTTP/1.0\r\n\r\n"
 KEPT = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -42,6 +42,13 @@ class Script:
         self.failed = self.failures.pop(0) if self.failures else []
         return self.batches.pop(0)
 
+    def prepare(self, answer: bytes, last: bool) -> Namespace:
+        return Namespace(answer=answer, last=last)
+
+    def answers(self) -> list[bytes]:
+        """The status lines of what was sent at once, in order."""
+        return [call[2].answer[:12] for call in self.of("send_now")]
+
     def __getattr__(self, name: str) -> Any:
         def note(*arguments: Any) -> None:
             self.asked.append((name, *arguments))
@@ -61,12 +68,14 @@ def step() -> ModuleType:
 class Play:
     """Plays batches to a worker."""
 
-    def __init__(self, step: ModuleType, delay: float) -> None:
+    def __init__(
+        self, step: ModuleType, delay: float, compute: int = 0
+    ) -> None:
         self.script = Script()
         self.ours, self.theirs = socket.socketpair()
         self.listener = socket.socket()
         options = Namespace(
-            engine=lambda: self.script, delay=delay, compute=0,
+            engine=lambda: self.script, delay=delay, compute=compute,
             directory=None,
         )
         self.worker = step.Worker(self.listener, self.theirs, options)
@@ -98,8 +107,8 @@ def test_a_last_answer_and_the_clock_in_one_batch(
     play = Play(step, delay=10)
     play.batches += [[came(LAST)], [SLEPT_NOW, TICK], [TICK]]
     play.run()
-    assert [call[3] for call in play.script.of("send_now")] == [True]
-    assert not play.script.of("close") and not play.worker.connections
+    assert [call[2].last for call in play.script.of("send_now")] == [True]
+    assert not play.script.of("close") and not play.worker.clients
 
 
 def test_a_last_answer_that_did_not_go(step: ModuleType) -> None:
@@ -107,8 +116,8 @@ def test_a_last_answer_that_did_not_go(step: ModuleType) -> None:
     play.batches += [[came(LAST)], [TICK], [(SENT, FD, 400, b"", False)]]
     play.script.failures = [[], [], [(FD, 100)]]
     play.run()
-    ((_, _, whole, _),) = play.script.of("send_now")
-    assert play.script.of("send")[0][2] == whole[100:]
+    ((_, _, ready),) = play.script.of("send_now")
+    assert play.script.of("send")[0][2] == ready.answer[100:]
 
 
 def test_a_flood_behind_an_answer_is_paused(step: ModuleType) -> None:
@@ -130,10 +139,7 @@ def test_pieces_are_answered_in_order(step: ModuleType) -> None:
         [], [],
     ]
     play.run()
-    answers = [call[2] for call in play.script.of("send_now")]
-    assert [answer.split()[1] for answer in answers] == [
-        b"200", b"200", b"404",
-    ]
+    assert play.script.answers() == [OK, OK, NOT_FOUND]
 
 
 def test_who_is_late_itself_loses_no_patience(
@@ -143,9 +149,8 @@ def test_who_is_late_itself_loses_no_patience(
     # may come with the next.
     monkeypatch.setattr(step, "IDLE_SECONDS", 0.0)
     play = Play(step, delay=0)
-    times = iter([0.0, 0.1, 20.0, 20.1, 20.2])
-    clock = Namespace(monotonic=lambda: next(times), time=time.time)
-    monkeypatch.setattr(step, "time", clock)
+    moments = [0.0, 0.1, 20.0, 20.1, 20.2]
+    monkeypatch.setattr(step, "clock", lambda: moments[play.worker.batch])
     play.worker.now = play.worker.looked = 0.0
     play.batches += [[came(KEPT)], [TICK], [came(KEPT, True)]]
     play.run()
@@ -161,3 +166,66 @@ def test_no_buffer_was_free(step: ModuleType) -> None:
     play.run()
     assert len(play.script.of("receive")) == 3  # first, again, a stream
     assert len(play.script.of("send_now")) == 1
+
+
+# Prepared answers: what has been asked for before, and only that.
+PREPARED = [
+    ("another target", KEPT.replace(b"/ ", b"/?a=1 "), [OK]),
+    ("one that is not there", KEPT.replace(b"/ ", b"/a "), [NOT_FOUND]),
+    ("another Host", KEPT.replace(b"a\r", b"b\r"), [OK]),
+    ("not complete", KEPT[:-2], []),
+    ("pipelined", KEPT + KEPT, []),
+    ("with a body", KEPT[:-2] + b"Content-Length: 3\r\n\r\n", []),
+    ("the last", KEPT[:-2] + b"Connection: close\r\n\r\n", []),
+    ("malformed", KEPT.replace(b"/ ", b"/?\x00 "), []),
+    ("too long", KEPT.replace(b"/ ", b"/?" + b"a" * 8192 + b" "), []),
+    ("another version", KEPT.replace(b"1.1", b"1.0"), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "at_once"), [case[1:] for case in PREPARED],
+    ids=[case[0] for case in PREPARED],
+)
+def test_a_head_like_one_seen_before(
+    step: ModuleType, data: bytes, at_once: list[bytes]
+) -> None:
+    step.kind_of.cache_clear()
+    play = Play(step, delay=0)
+    play.batches += [[came(KEPT)], [came(KEPT, True)], [came(data, True)]]
+    play.run()
+    assert play.script.answers() == [OK, OK, *at_once]
+
+
+def test_prepared_answers_are_of_this_second(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(step, delay=0)
+    monkeypatch.setattr(
+        step.time, "time", lambda: 1_000_000_000 + play.worker.batch // 3
+    )
+    play.batches += [[came(KEPT)], *[[came(KEPT, True)]] * 3]
+    play.run()
+    dates = [call[2].answer.split(b"\r\n")[1] for call in
+             play.script.of("send_now")]
+    assert [date[-6:-4] for date in dates] == [b"40", b"41", b"41", b"41"]
+
+
+def test_prepared_answers_are_not_too_many(step: ModuleType) -> None:
+    play = Play(step, delay=0)
+    play.batches += [[came(KEPT)]] + [
+        [came(KEPT.replace(b"a\r", b"%d\r" % number), True)]
+        for number in range(2 * step.MANY_KINDS)
+    ]
+    play.run()
+    assert len(play.worker.prepared) <= step.MANY_KINDS
+
+
+@pytest.mark.parametrize("options", [{"delay": 0.1}, {"compute": 1}])
+def test_work_is_done_each_time(
+    step: ModuleType, options: dict[str, float]
+) -> None:
+    play = Play(step, **{"delay": 0.0, **options})
+    play.batches += [[came(KEPT)]]
+    play.run()
+    assert not play.worker.prepares and not play.worker.prepared

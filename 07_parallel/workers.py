@@ -1,0 +1,208 @@
+"""The parent of the workers: starts, replaces and stops them.
+
+A worker is a process, with an interpreter and so a GIL of its own; or a
+thread, where Python runs without a GIL. Parent and worker talk over a
+pair of sockets: the worker says STARTED, the parent says STOP, the
+worker says how much it has done. If one dies, the other reads the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from files import PART
+
+BACKLOG = 4096  # connections each accept queue may hold
+STARTED, STOP = b"started", b"stop"
+
+# Serves until it is told to stop: listener, line to us, options.
+Work = Callable[[socket.socket, socket.socket, Namespace], str]
+
+
+class Handle(NamedTuple):
+    """A worker as its parent sees it: a process or a thread."""
+
+    line: socket.socket  # to talk to it
+    listener: socket.socket
+    pid: int = 0  # 0: it is a thread
+
+
+class Workers:
+    """All workers of a server, and their listening sockets."""
+
+    def __init__(
+        self, listener: socket.socket, options: Namespace, work: Work
+    ) -> None:
+        """Start them all; they serve from now on."""
+        self.options = options
+        self.work = work
+        if options.worker_kind == "auto":
+            options.worker_kind = best_kind()
+        try:
+            self.listeners = open_listeners(listener, options)
+        except OSError as error:
+            sys.exit(f"cannot listen: {error.strerror}")
+        self.workers: list[Handle] = []
+        for each in self.listeners:
+            self.workers.append(self.start(each))
+
+    def start(self, listener: socket.socket) -> Handle:
+        """Start a worker; return when it is ready.
+
+        One that cannot start would not start the next time either: that
+        ends the server, with the reason.
+        """
+        try:
+            ours, theirs = socket.socketpair()
+            if self.options.worker_kind == "thread":
+                handle = self.start_thread(ours, theirs, listener)
+            else:
+                handle = self.start_process(ours, theirs, listener)
+            word = ours.recv(1000)
+        except OSError as error:
+            word = str(error.strerror).encode()
+        if word != STARTED:
+            reason = word.decode() or "it died at once"
+            os.write(2, f"a worker cannot start: {reason}\n".encode())
+            os._exit(1)
+        return handle
+
+    def start_thread(
+        self,
+        ours: socket.socket,
+        theirs: socket.socket,
+        listener: socket.socket,
+    ) -> Handle:
+        """A worker that shares the interpreter with all others."""
+        # It has a descriptor of its own, to close when it stops.
+        arguments = listener.dup(), theirs
+        threading.Thread(
+            target=self.run, args=arguments, daemon=True
+        ).start()
+        return Handle(ours, listener)
+
+    def start_process(
+        self,
+        ours: socket.socket,
+        theirs: socket.socket,
+        listener: socket.socket,
+    ) -> Handle:
+        """A worker with an interpreter, and so a GIL, of its own."""
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return Handle(ours, listener, pid)
+        try:
+            # A signal may go to all of us: the parent says stop.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            # The fork has copied what belongs to the others.
+            ours.close()
+            for worker in self.workers:
+                worker.line.close()
+            for each in self.listeners:
+                if each is not listener:
+                    each.close()
+            self.run(listener, theirs)
+        finally:
+            os._exit(0)
+
+    def run(
+        self, listener: socket.socket, parent: socket.socket
+    ) -> None:
+        """In the worker: serve, then say how much was done."""
+        try:
+            done = self.work(listener, parent, self.options)
+        except Exception:
+            traceback.print_exc()
+            os._exit(1)
+        parent.setblocking(True)
+        parent.send(done.encode())
+
+    def replace_dead(self) -> None:
+        """Start a new worker for each process that has died."""
+        for index, (line, listener, pid) in enumerate(self.workers):
+            if pid and os.waitpid(pid, os.WNOHANG)[0]:
+                line.close()
+                self.workers[index] = self.start(listener)
+
+    def stop(self) -> Iterator[tuple[int, int]]:
+        """Let them finish: requests and connections of each process.
+
+        Only they have the listening sockets now: a socket closes when
+        its worker has accepted who was in its queue, and from then on
+        new clients are refused.
+        """
+        for listener in self.listeners:
+            listener.close()
+        for worker in self.workers:
+            try:
+                worker.line.send(STOP)
+            except OSError:  # it has died: nothing to stop
+                pass
+        for worker in self.workers:
+            try:
+                done = worker.line.recv(100).split()
+            except OSError:  # it has died
+                done = []
+            if len(done) == 2:
+                yield int(done[0]), int(done[1])
+            if worker.pid:
+                os.waitpid(worker.pid, 0)
+
+
+def open_listeners(
+    listener: socket.socket, options: Namespace
+) -> list[socket.socket]:
+    """As many listening sockets on one port as there are workers.
+
+    With SO_REUSEPORT each has its own accept queue and Linux spreads
+    the connections over them. Elsewhere the workers share one queue.
+    They belong to the parent: while a dead worker is replaced, its
+    clients wait in the queue and are not lost.
+    """
+    number = options.workers
+    if sys.platform != "linux":
+        return [listener] * number
+    found = [listener]
+    if number > 1:
+        address, family = listener.getsockname(), listener.family
+        listener.close()
+        found = [
+            socket.create_server(
+                address, family=family, backlog=BACKLOG, reuse_port=True
+            )
+            for _ in range(number)
+        ]
+    for each in found:
+        # Accept who has sent something (or was silent for a second):
+        # then the first receive is complete as soon as we ask for it.
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        # Each accepted socket inherits this: send without delay.
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if options.directory:
+            # And this: room for one part of a file, not for megabytes,
+            # so that we hear of a slow reader's progress.
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PART)
+    return found
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def best_kind() -> str:
+    """Threads need a Python without a GIL to use all the cores."""
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
+    return "process" if has_gil() else "thread"
