@@ -301,6 +301,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -372,6 +374,11 @@ class Connection:
             self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
 
     def late(self) -> None:
         """What comes next has not come in time."""

@@ -405,6 +405,7 @@ def test_a_mistake_is_one_sentence(
     words: str, says: str, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(command, "_catch_signals", lambda: None)
+    status: object
     try:
         status = command.main(words.split())
     except SystemExit as end:

@@ -1,6 +1,5 @@
 """./bench.sh record: what it keeps, what it says, what it leaves alone."""
 
-import itertools
 import json
 import os
 import shutil
@@ -80,6 +79,19 @@ def well(server: Server, results: Results) -> Recording:
     return made(server.name)
 
 
+def script(*ends: int | BaseException) -> Attempt:
+    """Attempts that end so, one after the other: after µs, or with a fault."""
+    left = iter(ends)
+
+    def attempt(server: Server, results: Results) -> Recording:
+        end = next(left)
+        if isinstance(end, BaseException):
+            raise end
+        return made(server.name, end)
+
+    return attempt
+
+
 def names(folder: Path) -> list[str]:
     if not folder.exists():
         return []
@@ -119,24 +131,17 @@ def test_where_they_are_kept(played: Played, tmp_path: Path) -> None:
 
 
 def test_the_median_is_kept(played: Played) -> None:
-    lengths = iter([5000, 3000, 9000, 4000, 8000])
-    words = ("--only", "2", "--repeats", "5")
-    assert played.run(lambda s, _: made(s.name, next(lengths)), *words) == 0
+    attempt = script(5000, 3000, 9000, 4000, 8000)
+    assert played.run(attempt, "--only", "2", "--repeats", "5") == 0
     found = recording.load(played.own / "02.json")
     assert (found.length, found.repeats) == (5000, 5)
 
 
 def test_a_fault_is_tried_again(played: Played) -> None:
-    faults = iter([
+    attempt = script(
         BurstError("no answer"), TimelineError("no match"),
-        StraceError("not yet"), psutil.NoSuchProcess(7),
-    ])  # fmt: skip
-
-    def attempt(server: Server, results: Results) -> Recording:
-        for fault in faults:
-            raise fault
-        return made(server.name)
-
+        StraceError("not yet"), psutil.NoSuchProcess(7), 1000,
+    )
     assert played.run(attempt, "--only", "2") == 0
     assert played.tried == ["02"] * 5
     assert "attempts" not in played.text
@@ -153,12 +158,7 @@ def test_a_fault_is_one_sentence_and_harms_no_other(
 ) -> None:
     played.own.mkdir()
     (played.own / "02.json").write_text("from before")
-
-    def attempt(server: Server, results: Results) -> Recording:
-        if server.name == "02":
-            raise fault
-        return made(server.name)
-
+    attempt = script(9, 9, *[fault] * attempts, 9, 9)
     assert played.run(attempt, "--only", "1,2,4", "--repeats", "2") == 1
     assert words in played.text
     assert played.tried == [*["01"] * 2, *["02"] * attempts, *["04"] * 2]
@@ -167,13 +167,10 @@ def test_a_fault_is_one_sentence_and_harms_no_other(
 
 
 def test_strace_that_may_not_watch_ends_it(played: Played) -> None:
-    def attempt(server: Server, results: Results) -> Recording:
-        raise StraceError(
-            "strace could not attach: strace: attach: ptrace(PTRACE_SEIZE, "
-            "7): Operation not permitted"
-        )
-
-    assert played.run(attempt) == 1
+    assert played.run(script(StraceError(
+        "strace could not attach: strace: attach: ptrace(PTRACE_SEIZE, 7): "
+        "Operation not permitted"
+    ))) == 1
     assert played.tried == ["01"]
     assert "--cap-add=SYS_PTRACE" in played.text
     assert names(played.own) == []
@@ -183,12 +180,10 @@ def test_strace_that_may_not_watch_ends_it(played: Played) -> None:
 def test_another_shape_is_kept_with_a_word_but_no_reference(
     played: Played, reference: bool
 ) -> None:
-    lengths = itertools.cycle([9000, 4000, 2000, 8000, 3000])
     played.patch.setattr(record, "unlike", lambda *of: "2 of 20")
     words = ["--reference"] if reference else []
-    status = played.run(
-        lambda s, _: made(s.name, next(lengths)), "--only", "2", *words
-    )
+    attempt = script(9000, 4000, 2000, 8000, 3000)
+    status = played.run(attempt, "--only", "2", *words)
     assert status == reference
     assert played.tried == ["02"] * 5
     assert "02: 2 of 20: this machine is too busy." in played.text
@@ -198,21 +193,17 @@ def test_another_shape_is_kept_with_a_word_but_no_reference(
         assert best.length == 2000
 
 
-@pytest.mark.parametrize(("name", "sentence"), [
-    ("04", "Interrupted: what the table shows is kept."),
-    ("01", "Interrupted before anything was recorded."),
+@pytest.mark.parametrize(("before", "sentence"), [
+    (2, "Interrupted: what the table shows is kept."),
+    (0, "Interrupted before anything was recorded."),
 ])
 def test_an_interrupt_keeps_what_there_is(
-    played: Played, name: str, sentence: str
+    played: Played, before: int, sentence: str
 ) -> None:
-    def attempt(one: Server, results: Results) -> Recording:
-        if one.name == name:
-            raise KeyboardInterrupt
-        return made(one.name)
-
+    attempt = script(*[9] * before, KeyboardInterrupt())
     assert played.run(attempt, "--only", "1,2,4") == 130
     assert sentence in played.text
-    kept = ["01.json", "02.json"] if name == "04" else []
+    kept = ["01.json", "02.json"][:before]
     assert [n for n in names(played.own) if "trace" not in n] == kept
 
 

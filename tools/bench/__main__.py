@@ -27,7 +27,8 @@ from tools.bench.session import (
 from tools.common.files import DataError
 from tools.common.terminal import a_console
 from tools.data.results import REFERENCE, STEPS, load
-from tools.servers import ROOT, SERVERS, SKETCHES, by_name
+from tools.peers import Peer
+from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
 
 FULL_REPEATS = 3
 PEER_REPEATS = 5
@@ -130,8 +131,8 @@ def _check(options: argparse.Namespace) -> None:
     usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
     chosen = options.only or usual
     options.servers = [one for one in chosen if one in SERVERS]
-    options.sketches = [one for one in chosen if one in SKETCHES]
     alone = options.smoke or options.peers is not None
+    options.sketches = [s for s in chosen if s in SKETCHES and not alone]
     if alone and not options.servers:
         raise ValueError("--only names no server")
     named = options.peers
@@ -179,8 +180,9 @@ def main(arguments: list[str]) -> int:
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
     if options.list:
-        for one in (*SERVERS, *SKETCHES, *peers.PEERS):
-            where = getattr(one, "file", "--peers")
+        listed: list[Server | Peer] = [*SERVERS, *SKETCHES, *peers.PEERS]
+        for one in listed:
+            where = one.file if isinstance(one, Server) else "--peers"
             console.print(f"{one.name:<12} {one.title}  [dim]{where}")
         return 0
     if options.beside:
