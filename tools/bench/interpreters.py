@@ -76,8 +76,12 @@ class Interpreter:
     def described(self) -> str:
         """Its version and build in words."""
         threads = "free-threaded" if self.free else "with the GIL"
-        build = "optimised" if self.optimised else "plain"
-        return f"{self.version}, {threads}, {build} build"
+        return f"{self.version}, {threads}, {self.build}"
+
+    @property
+    def build(self) -> str:
+        """How it was built."""
+        return "optimised build" if self.optimised else "plain build"
 
 
 def find(programs: Sequence[str] | None = None) -> list[Interpreter]:

@@ -122,7 +122,7 @@ def peers(
         tasks += [Task(one, suite, 0.0, load) for one in peers]
         for one in servers:
             # What --workers means to others is a number of threads.
-            ways = {"": ()}
+            ways: dict[str, tuple[str, ...]] = {"": ()}
             if one.lessons["cores"] == YES:
                 ways = {"1 worker": ("--workers", "1")}
                 if one.name == TWICE:

@@ -44,6 +44,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "crowd": ("crowd --repeats 3", CORES),
     "gains": ("gains --repeats 3", CORES),
     "static": ("static --repeats 3", CORES),
+    "pythons": ("pythons", CORES, "06_asyncio/server.py"),
     "soak": ("soak", CORES),
     "threads": (
         "threads --pythons python3.13t,python3.13 --calibrate --seconds 3 "

@@ -51,6 +51,8 @@ MORE_SUITES = {
     "scale": "each request computes; by the number of workers",
     "soak": "mixed load with resets, slow readers and killed workers",
     "static": "a static page, 8 connections",
+    "pythons-keep": "--delay 0, 50 clients, keep-alive, one worker",
+    "pythons-new": "--delay 0, 50 clients, a new connection each, one worker",
     "threads": "threads against processes, with and without a GIL",
 }
 STEPS = ("default", "classic", "full")  # modes that measure all the steps
