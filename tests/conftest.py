@@ -7,6 +7,7 @@ same command line, and nothing else. ``--all`` runs the thorough ones, too.
 import contextlib
 import functools
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -72,6 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "thorough: dear, so it is left out without --all",
     ):
         config.addinivalue_line("markers", line)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell ignores Ctrl-C for what it runs behind itself.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if conformance.asked(config)[0]:
         config.option.all = True  # only a whole run is written
     config.stash[THOROUGH_KEY] = Counter()

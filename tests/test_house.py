@@ -1,6 +1,7 @@
 """The plan of the house, docs/reference/house.md: who may use whom."""
 
 import ast
+import functools
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ MODULES = {
 }
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """The modules of ours that a file imports, wherever it does so."""
     found = set()

@@ -220,16 +220,12 @@ def test_too_little_memory_is_a_sentence() -> None:
 @pytest.mark.parametrize("shape", ["one", "two"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_no_process(shape: str, number: signal.Signals) -> None:
-    def begin() -> None:  # as from a shell, whatever started this test
-        os.setsid()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
     words = ["--only", "sock", "--size", "1M", "--frames", "5"]
     words += ["--rounds", "100", "--no-counts", "--shape", shape]
     with subprocess.Popen(
         [sys.executable, str(LAB), *words], stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=begin,
+        start_new_session=True,
     ) as lab:
         assert lab.stderr
         assert lab.stderr.readline().startswith("round 1 of 100: sock")
