@@ -337,7 +337,7 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
             return nodeid  # it takes minutes: each page on its own
         if test.startswith("test_it_shows_what"):  # demonstrations wait
             return nodeid
-        if folder in ("site", "tools"):
+        if folder in ("site", "tools") or name == "test_exercises":
             return module
         if "-sketch" in test and name not in beside.MODULES:
             return nodeid  # each has a process of its own
