@@ -335,8 +335,8 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
         folder, name = Path(module).parent.name, Path(module).stem
         if name == "test_browser":
             return nodeid  # it takes minutes: each page on its own
-        if test.startswith("test_it_shows_what"):  # demonstrations wait
-            return nodeid
+        if test.startswith("test_it_shows_what"):  # demonstrations
+            return "beside"
         if folder in ("site", "tools") or name == "test_exercises":
             return module
         if "-sketch" in test and name not in beside.MODULES:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests.beside import beside
 from tests.site.browsing import Opened, needs_browser, visit
 from tests.site.conftest import Render, pages
 from tools.common.launch import Launched, eventually
@@ -235,14 +237,16 @@ def test_every_demonstration_is_tried() -> None:
     sys.platform != "linux", reason="some of the commands need Linux"
 )
 @pytest.mark.parametrize("demo", demos(), ids=lambda demo: demo.name)
-def test_it_shows_what_the_page_says(demo: Demo, tmp_path: Path) -> None:
+@beside
+def test_it_shows_what_the_page_says(demo: Demo) -> None:
     """What comes too late on a busy machine is shown again, as in class."""
     text = " ".join(text for _, text in demo.blocks)
     for program in ("bash", "curl", "ss", "strace", "pgrep"):
         if f"{program} " in text and not shutil.which(program):
             pytest.skip(f"there is no {program} here")
     for last in (False, False, True):
-        seen = play(demo, tmp_path)
+        with tempfile.TemporaryDirectory() as folder:
+            seen = play(demo, Path(folder))
         try:
             right = SHOWS[demo.name](seen)
         except (AssertionError, ValueError):
