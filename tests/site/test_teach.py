@@ -354,11 +354,12 @@ QUESTION = re.compile(
 )
 
 
-def section(name: str, number: int) -> str:
-    """One question, or its answer."""
+def block(language: str, name: str, number: int) -> str:
+    """The one block of code of a question, or of its answer."""
     text = (TEACH / name).read_text("utf-8")
     parts = re.split(r"(?m)^(?:## |<h2>)\d+\. ", text)
-    return parts[number]
+    (found,) = re.findall(rf"(?s)``` {language}\n(.*?)```", parts[number])
+    return str(found)
 
 
 def test_each_question_has_its_answer_and_the_points_add_up() -> None:
@@ -373,9 +374,7 @@ def test_each_question_has_its_answer_and_the_points_add_up() -> None:
 
 
 def test_the_answer_about_recv_meets_its_own_criteria() -> None:
-    (program,) = re.findall(
-        r"(?s)``` python\n(.*?)```", section("exam-answers.md", 3)
-    )
+    program = block("python", "exam-answers.md", 3)
     names = {"time": time, "SECONDS": 0.5, "LIMIT": 5000, "parse": bytes}
     exec(program, names)
     receive: Any = names["receive"]
@@ -405,9 +404,7 @@ def test_the_answer_about_recv_meets_its_own_criteria() -> None:
 
 
 def test_the_sales_of_the_exam_are_lost() -> None:
-    (program,) = re.findall(
-        r"(?s)``` python\n(.*?)```", section("exam.md", 8)
-    )
+    program = block("python", "exam.md", 8)
     both = threading.Barrier(2)
 
     def price() -> int:
@@ -427,12 +424,8 @@ def test_the_sales_of_the_exam_are_lost() -> None:
 def test_the_program_of_the_exam_prints_what_the_answers_say(
     tmp_path: Path,
 ) -> None:
-    (program,) = re.findall(
-        r"(?s)``` python\n(.*?)```", section("exam.md", 12)
-    )
-    (answer,) = re.findall(
-        r"(?s)``` text\n(.*?)```", section("exam-answers.md", 12)
-    )
+    program = block("python", "exam.md", 12)
+    answer = block("text", "exam-answers.md", 12)
     path = tmp_path / "exam.py"
     path.write_text(program)
     done = subprocess.run(
