@@ -37,24 +37,17 @@ from argparse import (
 from collections import deque
 from collections.abc import Callable, Generator
 from email.utils import formatdate
+from enum import Enum
 from http import HTTPStatus
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, NoReturn
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take some of our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
-ACCEPT_BATCH = 100  # connections to accept before others get a turn
-
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+READABLE, WRITABLE = selectors.EVENT_READ, selectors.EVENT_WRITE
 FEW_TIMERS = 1000  # not worth looking for those that are over
 
 # --- asyncio in miniature -------------------------------------------
 
-Result = TypeVar("Result")
-# A coroutine: it yields what it waits for, and returns a result.
-Coroutine = Generator["Future", None, Result]
+# A coroutine yields what it waits for.
+Coroutine = Generator["Future", None, None]
 
 
 class Future:
@@ -71,7 +64,7 @@ class Future:
             self.over, self.error = True, error
             loop.runnable.extend(self.waiting)
 
-    def __iter__(self) -> Coroutine[None]:
+    def __iter__(self) -> Coroutine:
         """Pause until it is over: what yield from runs."""
         if not self.over:
             yield self  # to Task.step, through every yield from
@@ -82,7 +75,7 @@ class Future:
 class Task(Future):
     """A coroutine under way. It is over when the coroutine returns."""
 
-    def __init__(self, coroutine: Coroutine[None]) -> None:
+    def __init__(self, coroutine: Coroutine) -> None:
         super().__init__()
         self.coroutine = coroutine
 
@@ -113,20 +106,20 @@ class Loop:
         self.ties = itertools.count()
         self.most_timers = FEW_TIMERS
 
-    def run(self, main: Coroutine[None]) -> None:
+    def run(self, main: Coroutine) -> None:
         """Run a coroutine to its end, and meanwhile all it starts."""
         task = self.start(main)
         while not task.over:
             for key, _ in self.selector.select(self.pause()):
                 key.data.finish()
-            now = time.monotonic()
+            now = clock()
             while self.timers and self.timers[0][0] <= now:
                 _, _, future, error = heapq.heappop(self.timers)
                 future.finish(error)
             for _ in range(len(self.runnable)):  # who comes now waits
                 self.runnable.popleft().step()
 
-    def start(self, coroutine: Coroutine[None]) -> Task:
+    def start(self, coroutine: Coroutine) -> Task:
         """Let a coroutine run beside the others, from now on."""
         task = Task(coroutine)
         self.runnable.append(task)
@@ -138,7 +131,7 @@ class Loop:
             return 0
         if not self.timers:
             return None
-        return max(self.timers[0][0] - time.monotonic(), 0)
+        return max(self.timers[0][0] - clock(), 0)
 
     def set_timer(
         self, when: float, future: Future,
@@ -161,13 +154,13 @@ loop = Loop()
 def sleep(seconds: float) -> Future:
     """What is over after so many seconds: yield from sleep(1)."""
     future = Future()
-    loop.set_timer(time.monotonic() + seconds, future)
+    loop.set_timer(clock() + seconds, future)
     return future
 
 
 def ready(
     sock: socket.socket, events: int, deadline: float
-) -> Coroutine[None]:
+) -> Coroutine:
     """Wait until a socket is ready; TimeoutError at the deadline."""
     future = Future()
     loop.set_timer(deadline, future, TimeoutError())
@@ -178,10 +171,10 @@ def ready(
         loop.selector.unregister(sock)
 
 
-# --- The server: step 03's code again, with yield from --------------
+# --- The server: step 06's code again, with yield from --------------
 
-# Each open connection, and the task that serves it.
-connections: dict[socket.socket, Task] = {}
+# The socket of each client, and the task that serves it.
+open_now: dict[socket.socket, Task] = {}
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
@@ -191,16 +184,19 @@ def serve(listener: socket.socket, options: Namespace) -> None:
 
 def accept_all(
     listener: socket.socket, options: Namespace
-) -> Coroutine[None]:
-    """Start a task for each connection until asked to stop."""
+) -> Coroutine:
+    """Start a task for each client, until asked to stop."""
     listener.setblocking(False)
     announce(listener)
-    while not stopping():
+    leaving = False
+    while not leaving:
+        leaving = stopping()
         try:
-            yield from ready(listener, READ, time.monotonic() + TICK)
-            for _ in range(ACCEPT_BATCH):
+            yield from ready(listener, READABLE, clock() + TICK)
+            while True:  # empty the accept queue
                 sock, _ = listener.accept()
-                connections[sock] = loop.start(talk(sock, options))
+                sock.setblocking(False)
+                open_now[sock] = loop.start(talk(sock, options))
                 count(connections=1)
         except (TimeoutError, BlockingIOError, ConnectionError):
             pass  # nobody is there, or has left again
@@ -208,106 +204,188 @@ def accept_all(
             yield from sleep(TICK)
     listener.close()
     stop_reading()
-    for task in list(connections.values()):
+    for task in list(open_now.values()):
         yield from task
 
 
-def talk(sock: socket.socket, options: Namespace) -> Coroutine[None]:
-    """Serve one connection and close it, whatever its client does."""
-    received = bytearray()  # what came and is not answered yet
-    patience = HEAD_SECONDS
+def talk(sock: socket.socket, options: Namespace) -> Coroutine:
+    """Serve one client. At each yield from, others go on."""
+    connection = Connection()
     try:
-        sock.setblocking(False)
-        while (
-            yield from answer_request(sock, received, patience, options)
-        ):
-            patience = IDLE_SECONDS
-        yield from hang_up(sock)
-    except OSError:  # the client is gone or has stopped reading
+        while connection.next is not CLOSE:
+            if connection.next is WORK:
+                yield from sleep(options.delay)
+                compute(options.compute)  # nobody else runs meanwhile
+                connection.worked()
+            else:
+                yield from wait(sock, connection)
+    except OSError:  # the client is gone
         pass
     finally:
-        del connections[sock]
+        del open_now[sock]
         sock.close()
 
 
-def answer_request(
-    sock: socket.socket,
-    received: bytearray,
-    patience: float,
-    options: Namespace,
-) -> Coroutine[bool]:
-    """Answer one request. May another one follow?"""
+def wait(sock: socket.socket, connection: Connection) -> Coroutine:
+    """Receive or send something, as long as our patience lasts."""
     try:
-        request = yield from receive(sock, received, patience)
-    except BadRequest as error:
-        yield from send(sock, refuse(error))
-        return False
-    if request is None:
-        return False
-    if request.status == 200:
-        yield from sleep(options.delay)  # others run meanwhile
-        compute(options.compute)  # nobody else runs meanwhile
-    keep_alive = request.keep_alive and not stopping()
-    yield from send(sock, respond(request, keep_alive))
-    return keep_alive
+        if connection.next is SEND:
+            yield from send(sock, connection)
+        else:  # what comes may be half a request
+            yield from ready(sock, READABLE, connection.deadline)
+            connection.came(sock.recv(RECV_SIZE))
+    except TimeoutError:
+        connection.late()
 
 
-def receive(
-    sock: socket.socket, received: bytearray, patience: float
-) -> Coroutine[Request | None]:
-    """Read until a head is complete; None if the client ends first."""
-    if received:  # the head has begun with the request before it
-        patience = HEAD_SECONDS
-    deadline = time.monotonic() + patience
-    while (request := parse(received)) is None:
-        try:
-            yield from ready(sock, READ, deadline)
-        except TimeoutError:
-            if received:
-                raise BadRequest(408, "too slow") from None
-            return None
-        data = sock.recv(RECV_SIZE)
-        if not data:
-            return None
-        if not received:  # the head begins
-            deadline = time.monotonic() + HEAD_SECONDS
-        received += data
-    del received[: request.size]
-    return request
-
-
-def send(sock: socket.socket, answer: bytes) -> Coroutine[None]:
-    """Send a whole answer, as fast as the client takes it."""
-    while answer:
-        try:
-            answer = answer[sock.send(answer) :]
-        except BlockingIOError:  # the kernel's buffer is full
-            deadline = time.monotonic() + SEND_SECONDS
-            yield from ready(sock, WRITE, deadline)
-    count(requests=1)
-
-
-def hang_up(sock: socket.socket) -> Coroutine[None]:
-    """End our side, then read what the client still sends.
-
-    Closing with unread bytes makes the kernel send a reset, which can
-    destroy our answer on its way (RFC 9112, section 9.6).
-    """
-    sock.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + LINGER_SECONDS
-    while True:
-        yield from ready(sock, READ, deadline)
-        if not sock.recv(RECV_SIZE):
-            return
+def send(sock: socket.socket, connection: Connection) -> Coroutine:
+    """Send what the kernel takes; wait if there is no room."""
+    try:
+        connection.sent(sock.send(connection.unsent))
+    except BlockingIOError:
+        yield from ready(sock, WRITABLE, connection.deadline)
+    if connection.next is DRAIN:
+        sock.shutdown(socket.SHUT_WR)
 
 
 def stop_reading() -> None:
     """When we stop: whoever waits for a request sees the end of it."""
-    for sock in connections:
+    for sock in open_now:
         try:
             sock.shutdown(socket.SHUT_RD)
         except OSError:  # the client is gone already
             pass
+
+
+# === Connection, the same in every step =============================
+# The life of one connection, without its socket: what comes next, until
+# when, and what to send. Each step waits for that in its own way, and
+# says what has happened: bytes came, the work is done, so many bytes
+# were taken, time is up.
+
+HEAD_SECONDS = 10.0  # for a client to send its whole head
+IDLE_SECONDS = 5.0  # for a client to begin another request
+SEND_SECONDS = 10.0  # for a client to take some of our answer
+LINGER_SECONDS = 1.0  # for a client to close after our last answer
+RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
+
+clock = time.monotonic  # all time comes from here: tests set their own
+
+
+class Next(Enum):
+    """What comes next on a connection."""
+
+    READ = "read"  # the client sends a request, or the rest of it
+    WORK = "work"  # we do what the request asks for
+    SEND = "send"  # the client takes our answer
+    DRAIN = "drain"  # we have ended our side, the client ends its own
+    CLOSE = "close"  # nothing: forget this client
+
+
+READ, WORK, SEND, DRAIN, CLOSE = Next
+
+
+class Connection:
+    """One client: how far it has come, and until when we wait."""
+
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep  # may it stay open for another request?
+        self.received = b""  # what came and is not answered yet
+        self.ended = False  # has the client ended its side?
+        self.request: Request | None = None  # the one under way
+        self.unsent = b""  # what is left of our answer
+        self.last = False  # is it the last answer?
+        self.wait_for(READ, HEAD_SECONDS)
+
+    def wait_for(self, what: Next, seconds: float = math.inf) -> None:
+        """This comes next, and we wait so long for it."""
+        self.next = what
+        self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
+
+    def patience(self) -> float:
+        """Seconds that are left. Raises TimeoutError if none is."""
+        left = self.deadline - clock()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def came(self, data: bytes) -> None:
+        """The client has sent this; nothing: it has ended its side."""
+        if not data:
+            self.ended = True
+        if self.next is READ:
+            begins = not self.received
+            self.received += data
+            self.look(begins)
+        elif self.next is not DRAIN:  # it comes before its turn
+            self.received += data
+        elif self.ended:
+            self.wait_for(CLOSE)
+
+    def look(self, begins: bool) -> None:
+        """Begin with the next request if all of its head is here.
+
+        begins: its first bytes are new, so its time begins now.
+        """
+        try:
+            self.request = parse(self.received)
+        except BadRequest as error:
+            self.answer(refuse(error), last=True)
+            return
+        if self.request is None:  # TCP is a stream: wait for the rest
+            if self.ended:
+                self.wait_for(CLOSE)
+            elif begins:
+                self.wait_for(READ, HEAD_SECONDS)
+            return
+        self.received = self.received[self.request.size :]
+        if self.request.status == 200:
+            self.wait_for(WORK)
+        else:  # an error takes no work
+            self.worked()
+
+    def worked(self) -> None:
+        """The work for the request is done."""
+        assert self.request
+        keep = self.keep and self.request.keep_alive and not stopping()
+        self.answer(respond(self.request, keep), last=not keep)
+
+    def answer(self, answer: bytes, last: bool) -> None:
+        """Begin to send an answer."""
+        self.unsent, self.last = answer, last
+        self.wait_for(SEND, SEND_SECONDS)
+
+    def sent(self, size: int) -> None:
+        """The kernel has taken so many bytes of our answer."""
+        self.unsent = self.unsent[size:]
+        if self.unsent:
+            self.wait_for(SEND, SEND_SECONDS)
+            return
+        count(requests=1)
+        if self.last:
+            # Closing with unread bytes makes the kernel send a reset,
+            # which can destroy our answer (RFC 9112, section 9.6). So
+            # we end our side only, and read on for a moment.
+            after = CLOSE if self.ended else DRAIN
+            self.wait_for(after, LINGER_SECONDS)
+        elif self.received or self.ended:  # the next one is here
+            self.look(begins=True)
+        else:
+            self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
+
+    def late(self) -> None:
+        """What comes next has not come in time."""
+        if self.next is READ and self.received:
+            self.answer(refuse(BadRequest(408, "too slow")), last=True)
+        else:
+            self.wait_for(CLOSE)
 
 
 # === HTTP, the same in every step ===================================
@@ -318,6 +396,7 @@ def stop_reading() -> None:
 MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
 MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
 MAX_FIELDS = 100  # header fields; more is a 431
+MAX_DIGITS = 18  # of a Content-Length: more may not fit into 64 bits
 
 PAGE = """\
 <!doctype html>
@@ -353,8 +432,20 @@ KNOWN_FIELD = re.compile(
     rb"^(host|connection|content-length|transfer-encoding):(.*)\r$",
     re.IGNORECASE | re.MULTILINE,
 )
-HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
-ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+# A host, perhaps with a port: an IPv6 address in brackets, or a name.
+# (++ and *+ never go back to try less: quick, whatever comes.)
+HOST = re.compile(
+    rb"(?:\[([0-9A-Fa-f:.]+)\]"
+    rb"|(?:[-.~!$&'()*+,;=\w]++|%[0-9A-Fa-f]{2})*+)(?::[0-9]*)?"
+)
+# http://host/path or /path, both perhaps with a query: three groups.
+TARGET = re.compile(
+    rb"(?:([A-Za-z][-+.0-9A-Za-z]*)://([^/?]*)|(?=/))"
+    rb"((?:[-.~!$&'()*+,;=:@/\w]++|%[0-9A-Fa-f]{2})*+)"
+    rb"(?:\?(?:[-.~!$&'()*+,;=:@/?\w]++|%[0-9A-Fa-f]{2})*+)?"
+)
+# A transfer coding, perhaps with parameters (RFC 9112, section 7).
+CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
 METHODS = set(
     b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
 )
@@ -367,6 +458,7 @@ class BadRequest(Exception):
         super().__init__(status, reason)
         self.status = status
         self.reason = reason
+        self.to_head = False  # was it a HEAD? Then no body is sent
 
 
 class Request(NamedTuple):
@@ -386,6 +478,16 @@ def parse(received: bytes | bytearray) -> Request | None:
 
     Raises BadRequest as soon as no further bytes could make it good.
     """
+    try:
+        return read_request(received)
+    except BadRequest as error:
+        line = received[:7].removeprefix(b"\r\n")
+        error.to_head = line.startswith(b"HEAD ")
+        raise
+
+
+def read_request(received: bytes | bytearray) -> Request | None:
+    """What parse says, field by field."""
     head = HEAD.match(received, 0, MAX_HEAD)
     if head is None:
         find_fault(received)
@@ -403,6 +505,8 @@ def parse(received: bytes | bytearray) -> Request | None:
         wishes = {token.strip(b" \t") for token in tokens}
         keep_alive |= b"keep-alive" in wishes
         keep_alive &= b"close" not in wishes
+    if minor == b"0" and b"transfer-encoding" in values:
+        raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
     # We read no bodies, so what follows one cannot be understood.
     body = announces_body(values)
     return Request(
@@ -452,32 +556,76 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
     """Raise BadRequest unless there is one Host (RFC 9112, 3.2)."""
     if len(hosts) > 1 or (needed and not hosts):
         raise BadRequest(400, "exactly one Host field is needed")
-    if hosts and not HOST.fullmatch(hosts[0]):
+    if hosts and not is_host(hosts[0]):
         raise BadRequest(400, "the Host field is malformed")
 
 
+def is_host(text: bytes) -> bool:
+    """Is this a host, perhaps with a port? (RFC 3986, section 3.2)"""
+    match = HOST.fullmatch(text)
+    if match and match[1]:
+        try:
+            socket.inet_pton(socket.AF_INET6, match[1].decode())
+        except OSError:
+            return False
+    return match is not None
+
+
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
-    """Does a body follow the head? (RFC 9112, section 6.3)"""
-    codings = b"transfer-encoding" in values
-    if b"content-length" not in values:
-        return codings
-    lengths = set(values[b"content-length"])
+    """Does a body follow the head? (RFC 9112, section 6.3)
+
+    Whoever stands between the client and us must find the same end of
+    it as we do: what can be read in two ways is refused.
+    """
+    lengths = set(values.get(b"content-length", []))
     if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
         raise BadRequest(400, "Content-Length must be one number")
-    if codings:
+    sizes = [length.lstrip(b"0") for length in lengths]
+    if any(len(size) > MAX_DIGITS for size in sizes):
+        raise BadRequest(400, "Content-Length is too large")
+    if b"transfer-encoding" not in values:
+        return any(sizes)
+    if lengths:
         raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    return any(length.strip(b"0") for length in lengths)
+    check_codings(b",".join(values[b"transfer-encoding"]).lower())
+    return True
+
+
+def check_codings(text: bytes) -> None:
+    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
+    codings = [part.strip(b" \t") for part in text.split(b",")]
+    codings = [coding for coding in codings if coding]
+    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
+        raise BadRequest(400, "chunked must come once, and last")
+    if not all(map(CODING.fullmatch, codings)):
+        raise BadRequest(400, "Transfer-Encoding is malformed")
+    if len(codings) > 1:
+        raise BadRequest(501, "only chunked is understood here")
 
 
 def status_of(method: bytes, target: bytes) -> int:
     """Which answer a well-formed request gets (RFC 9110, 15)."""
+    path = target if target == b"/" else path_of(method, target)
     if method not in (b"GET", b"HEAD"):
         return 405 if method in METHODS else 501
-    if target == b"/" or ROOT.fullmatch(target):
-        return 200
-    if target.startswith(b"/") or b"://" in target:
-        return 404
-    raise BadRequest(400, "the request target is malformed")
+    return 200 if path == b"/" else 404
+
+
+def path_of(method: bytes, target: bytes) -> bytes:
+    """The path that a request asks for (RFC 9112, section 3.2)."""
+    if (method, target) == (b"OPTIONS", b"*"):
+        return target
+    if method == b"CONNECT" and is_host(target):
+        return target
+    match = TARGET.fullmatch(target)
+    if not match:
+        raise BadRequest(400, "the request target is malformed")
+    scheme, host, path = match.groups()
+    if scheme and scheme.lower() != b"http":  # RFC 9110, section 7.4
+        raise BadRequest(421, "only http:// is served here")
+    if scheme and (host[:1] in (b"", b":") or not is_host(host)):
+        raise BadRequest(400, "the host of the target is malformed")
+    return path or b"/"
 
 
 def respond(request: Request, keep_alive: bool) -> bytes:
@@ -498,7 +646,9 @@ def connection_field(request: Request, keep_alive: bool) -> str:
 def refuse(error: BadRequest) -> bytes:
     """The answer to a request that is not one."""
     now = int(time.time())
-    return write_answer(error.status, error.reason, "close", False, now)
+    return write_answer(
+        error.status, error.reason, "close", error.to_head, now
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
@@ -516,6 +666,8 @@ def write_answer(
     if status != 200:
         body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}"
         body += f": {reason}\n" if reason else "\n"
+        helps = "may" if status in (408, 503) else "will not"
+        body += f"<p>Trying again {helps} help.\n"
     head = [
         f"HTTP/1.1 {title}",
         f"Date: {formatdate(now, usegmt=True)}",

@@ -15,12 +15,17 @@ from tools.servers import ROOT, SERVERS, Server, by_name
 
 BANNER = r"^# === {title}.*, .* =+$"
 MAIN = '\nif __name__ == "__main__":\n'
+# It is in no table and chart, and keeps the contract all the same.
+COROUTINES = replace(
+    by_name("06"), name="06-coroutines", file="06_asyncio/coroutines.py"
+)
+ALIKE = (*SERVERS, COROUTINES)
 FILES = sorted(
-    {each.path for each in SERVERS} | {*ROOT.glob("07_parallel/*.py")}
+    {each.path for each in ALIKE} | {*ROOT.glob("07_parallel/*.py")}
 )
 SOURCES = {path: path.read_text() for path in FILES if path.exists()}
 each_server = pytest.mark.parametrize(
-    "each", SERVERS, ids=lambda each: f"file-{each.name}"
+    "each", ALIKE, ids=lambda each: f"file-{each.name}"
 )
 
 
@@ -72,6 +77,15 @@ def test_same_sections(each: Server) -> None:
         assert section(source, title, until) == section(
             SOURCES[model.path], title, until
         ), title
+
+
+def test_coroutines_have_it_too() -> None:
+    """asyncio in miniature is no server of the list, but reads HTTP."""
+    coroutines = ROOT / "06_asyncio" / "coroutines.py"
+    until, _ = SHARED["HTTP"]
+    assert section(coroutines.read_text(), "HTTP", until) == section(
+        SOURCES[by_name("02").path], "HTTP", until
+    )
 
 
 def idea(name: str) -> list[str]:

@@ -48,15 +48,21 @@ def test_tables_are_cut_from_the_recordings() -> None:
         )
 
 
-# Starters that are longer than one page of idea: none may join them.
-LONGER = {"01.1", "01.2", "05.1", "05.2", "05.3", "07.3"}
-MOST_LINES = 80
+MOST_LINES = 80  # of a starter: it shows its idea, on one page
 
 
 @each
 def test_a_starter_shows_its_idea_only(exercise: Exercise) -> None:
-    lines = len(exercise.starter.read_text("utf-8").splitlines())
-    assert (lines > MOST_LINES) == (exercise.id in LONGER), lines
+    lines = exercise.starter.read_text("utf-8").splitlines()
+    assert len(lines) <= MOST_LINES
+
+
+def test_what_lies_beside_several_is_the_same() -> None:
+    texts: dict[str, str] = {}
+    for exercise in EVERYTHING:
+        for name, text in exercise.companions().items():
+            if name.endswith(".py"):
+                assert texts.setdefault(name, text) == text, exercise.id
 
 
 @each

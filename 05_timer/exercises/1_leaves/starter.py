@@ -4,309 +4,76 @@ Run it:     python3 server.py
 The task:   task.md
 """
 
-from __future__ import annotations
-
-import selectors
 import socket
 import threading
-import time
 from argparse import Namespace
-from collections import deque
-from enum import Enum
 from queue import SimpleQueue
 
-from web import (
-    TICK,
-    BadRequest,
-    Request,
-    announce,
-    compute,
-    count,
-    main,
-    parse,
-    refuse,
-    respond,
-    stopping,
-)
+import web
+from transfer import transfer
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take some of our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
-
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-NOTHING = 0  # not watched by the selector
-
-
-class State(Enum):
-    """What a connection is doing; see Loop for who changes it."""
-
-    READING = "reading"  # waits for the rest of a request
-    WORKING = "working"  # has a request that is not answered yet
-    SENDING = "sending"  # the client has not taken all of our answer
-    DRAINING = "draining"  # our side is ended, the client's not yet
-    CLOSED = "closed"
-
-
-class Connection:
-    """One client: how far it has come, and until when we wait."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.state = State.READING
-        self.watched = NOTHING  # events the selector looks out for
-        self.received = b""  # what came and is not answered yet
-        self.unsent = b""  # what is left of our answer
-        self.last = False  # is it the last answer?
-        self.deadline = time.monotonic() + HEAD_SECONDS
-
-
-class Loop:
-    """The event loop: wait until sockets are ready, serve those."""
-
-    def __init__(self, listener: socket.socket, options: Namespace):
-        self.listener = listener
-        self.options = options
-        self.selector = selectors.DefaultSelector()
-        # Those that are open, by the number of their descriptor.
-        self.connections: dict[int, Connection] = {}
-        # The timers' threads leave their numbers here and wake us.
-        self.worked: SimpleQueue[tuple[int, Request]]
-        self.worked = SimpleQueue()
-        self.alarm, self.bell = socket.socketpair()
-        self.alarm.setblocking(False)
-        self.bell.setblocking(False)
-        self.selector.register(self.alarm, READ, self.alarm)
-        # Pipelining: those whose next request has come already.
-        self.pipelined: deque[Connection] = deque()
-        self.accepting = False
-        self.leaving = False
-        self.next_look = 0.0
-
-    def run(self) -> None:
-        """Serve until asked to stop and nobody is left."""
-        self.listener.setblocking(False)
-        self.look_around(time.monotonic())
-        announce(self.listener)
-        while self.connections or not self.leaving:
-            self.leaving = stopping()
-            ready = self.selector.select(0 if self.pipelined else TICK)
-            now = time.monotonic()
-            for key, _ in ready:
-                if key.data is None:
-                    self.accept()
-                elif key.data is self.alarm:
-                    self.finish_work()
-                else:
-                    self.go_on(key.data)
-            for _ in range(len(self.pipelined)):
-                self.next_request(self.pipelined.popleft())
-            if now >= self.next_look:
-                self.look_around(now)
-
-    def watch(self, connection: Connection, events: int) -> None:
-        """Let the selector look out for these events, or for none."""
-        if connection.watched == events:
-            return
-        if not events:
-            self.selector.unregister(connection.sock)
-        elif connection.watched:
-            self.selector.modify(connection.sock, events, connection)
-        else:
-            self.selector.register(connection.sock, events, connection)
-        connection.watched = events
-
-    def accept(self) -> None:
-        """Empty the accept queue."""
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except (BlockingIOError, ConnectionError):
-                return  # nobody is there, or has left again
-            except OSError:  # out of descriptors: look_around goes on
-                self.pause_accepting()
-                return
-            sock.setblocking(False)
-            connection = Connection(sock)
-            self.connections[sock.fileno()] = connection
-            self.watch(connection, READ)
-            count(connections=1)
-
-    def go_on(self, connection: Connection) -> None:
-        """The socket is ready for what the connection is doing."""
-        try:
-            if connection.state is State.SENDING:
-                self.send(connection)
-            else:
-                self.receive(connection)
-        except BlockingIOError:  # not ready after all: wait again
-            pass
-        except OSError:  # the client is gone
-            self.close(connection)
-
-    def receive(self, connection: Connection) -> None:
-        """Take what has come; a request may come in pieces."""
-        data = connection.sock.recv(RECV_SIZE)  # reset: OSError
-        if connection.state is State.WORKING:
-            # Its next request, or its end: both have time.
-            connection.received += data
-            self.watch(connection, NOTHING)
-        elif not data:
-            self.close(connection)
-        elif connection.state is State.READING:
-            if not connection.received:  # the head begins
-                connection.deadline = time.monotonic() + HEAD_SECONDS
-            connection.received += data
-            self.next_request(connection)
-
-    def next_request(self, connection: Connection) -> None:
-        """Begin to answer the next request if all of it is here."""
-        try:
-            request = parse(connection.received)
-        except BadRequest as error:
-            connection.last = True
-            self.answer(connection, refuse(error))
-            return
-        if request is None:
-            connection.state = State.READING
-            self.watch(connection, READ)
-            return
-        connection.received = connection.received[request.size :]
-        connection.state = State.WORKING
-        self.work(connection, request)
-
-    def work(self, connection: Connection, request: Request) -> None:
-        """Begin the request's work: the loop does not wait for it."""
-        if request.status != 200:
-            self.respond(connection, request)
-            return
-        # A client may leave meanwhile: then its place is free.
-        self.watch(connection, READ)
-        number = connection.sock.fileno()
-        timer = threading.Timer(
-            self.options.delay, self.ring, (number, request)
-        )
-        try:
-            timer.start()
-        except RuntimeError:  # the system gives us no more threads
-            self.close(connection)
-
-    def ring(self, number: int, request: Request) -> None:
-        """In the timer's thread: hand over to the loop, wake it."""
-        self.worked.put((number, request))
-        try:
-            self.bell.send(b"!")
-        except BlockingIOError:  # so many that it wakes up anyway
-            pass
-
-    def finish_work(self) -> None:
-        """In the loop: answer those whose timers have gone off."""
-        self.alarm.recv(RECV_SIZE)
-        while not self.worked.empty():
-            number, request = self.worked.get()
-            # Whose number is it by now? A client that has left
-            # has none, or somebody else has got it since.
-            connection = self.connections[number]
-            compute(self.options.compute)
-            self.respond(connection, request)
-
-    def respond(self, connection: Connection, request: Request) -> None:
-        """Answer a request whose work is done."""
-        connection.last = not request.keep_alive or stopping()
-        answer = respond(request, keep_alive=not connection.last)
-        self.answer(connection, answer)
-
-    def answer(self, connection: Connection, answer: bytes) -> None:
-        """Begin to send; mostly the kernel takes it all at once."""
-        connection.state = State.SENDING
-        connection.unsent = answer
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        try:
-            self.send(connection)
-        except BlockingIOError:  # its buffer is full
-            self.watch(connection, WRITE)
-        except OSError:  # the client is gone
-            self.close(connection)
-
-    def send(self, connection: Connection) -> None:
-        """Send what the kernel takes; go on when there is room."""
-        sent = connection.sock.send(connection.unsent)
-        connection.unsent = connection.unsent[sent:]
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        if connection.unsent:
-            self.watch(connection, WRITE)
-            return
-        count(requests=1)
-        if connection.last:
-            self.hang_up(connection)
-        elif connection.received:  # the next head has begun
-            connection.state = State.WORKING
-            connection.deadline = time.monotonic() + HEAD_SECONDS
-            self.watch(connection, NOTHING)
-            self.pipelined.append(connection)
-        else:
-            connection.state = State.READING
-            connection.deadline = time.monotonic() + IDLE_SECONDS
-            self.watch(connection, READ)
-
-    def hang_up(self, connection: Connection) -> None:
-        """End our side, and read until the client ends its own.
-
-        Closing with unread bytes makes the kernel send a reset, which
-        can destroy our answer on its way (RFC 9112, section 9.6).
-        """
-        connection.sock.shutdown(socket.SHUT_WR)
-        connection.state = State.DRAINING
-        connection.deadline = time.monotonic() + LINGER_SECONDS
-        self.watch(connection, READ)
-
-    def close(self, connection: Connection) -> None:
-        """Forget the connection; unregister first, then close."""
-        self.watch(connection, NOTHING)
-        self.connections.pop(connection.sock.fileno(), None)
-        connection.sock.close()
-        connection.state = State.CLOSED
-
-    def look_around(self, now: float) -> None:
-        """Twice a second: is anybody too slow? Should we stop?
-
-        now is when the selector last looked: whoever was not ready
-        then is late; whoever became ready since then is not.
-        """
-        self.next_look = now + TICK
-        if self.leaving:
-            self.pause_accepting()
-            self.listener.close()
-        elif not self.accepting:
-            self.selector.register(self.listener, READ)
-            self.accepting = True
-        for connection in list(self.connections.values()):
-            reading = connection.state is State.READING
-            if reading and self.leaving:
-                self.close(connection)
-            elif connection.deadline <= now:
-                self.give_up(connection)
-
-    def give_up(self, connection: Connection) -> None:
-        """Part with a client that was too slow."""
-        if connection.state is State.READING and connection.received:
-            connection.last = True
-            self.answer(connection, refuse(BadRequest(408, "too slow")))
-        elif connection.state is not State.WORKING:
-            self.close(connection)
-
-    def pause_accepting(self) -> None:
-        """Leave new connections in the accept queue for now."""
-        if self.accepting:
-            self.selector.unregister(self.listener)
-            self.accepting = False
+# The timers' threads leave their numbers here and ring: the loop wakes.
+worked: SimpleQueue[tuple[int, web.Request | None]] = SimpleQueue()
+bell, alarm = socket.socketpair()
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the event loop until asked to stop."""
-    Loop(listener, options).run()
+    """Ask who is ready, the alarm among them, go on there."""
+    clients = web.Clients(listener)
+    clients.selector.register(alarm, web.READABLE, alarm)
+    web.announce(listener)
+    while clients.here or not clients.leaving:
+        clients.leaving = web.stopping()
+        ready = clients.selector.select(web.TICK)
+        now = web.clock()
+        for key, _ in ready:
+            if key.data is None:
+                clients.accept()
+            elif key.data is alarm:
+                finish_work(clients, options)
+            else:
+                go_on(key.data, clients, options)
+        for client in clients.late(now):
+            go_on(client, clients, options)
+
+
+def go_on(
+    client: web.Client, clients: web.Clients, options: Namespace
+) -> None:
+    """Do for this client what can be done without waiting."""
+    begun = client.connection.next is web.WORK
+    transfer(client, clients)
+    if client.connection.next is web.WORK and not begun:
+        # It may leave meanwhile: then its place is free at once.
+        clients.watch(client, web.READABLE)
+        begin_work(client, options)
+
+
+def begin_work(client: web.Client, options: Namespace) -> None:
+    """Begin to wait: in a thread of its own, not here."""
+    what = client.sock.fileno(), client.connection.request
+    threading.Timer(options.delay, ring, what).start()
+
+
+def ring(number: int, request: web.Request | None) -> None:
+    """In the timer's thread: hand over to the loop, wake it."""
+    worked.put((number, request))
+    bell.send(b"!")
+
+
+def finish_work(clients: web.Clients, options: Namespace) -> None:
+    """In the loop: answer the one whose timer has gone off."""
+    alarm.recv(1)
+    number, request = worked.get()
+    # Whose number is it by now? A client that has left has none, or
+    # somebody else has got it since.
+    numbers = {each.sock.fileno(): each for each in clients.here}
+    client = numbers[number]
+    client.connection.request = request
+    web.compute(options.compute)
+    client.connection.worked()
+    go_on(client, clients, options)
 
 
 if __name__ == "__main__":
-    main(serve)
+    web.main(serve)

@@ -4,301 +4,75 @@ Run it:     python3 server.py
 The task:   task.md
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import re
-import selectors
 import socket
-import time
 from argparse import Namespace
-from collections import deque
-from enum import Enum
 
-from web import (
-    TICK,
-    BadRequest,
-    Request,
-    announce,
-    compute,
-    count,
-    main,
-    parse,
-    refuse,
-    respond,
-    stopping,
-)
+import web
+from transfer import transfer
 
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take some of our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
-RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
-
+# When, a number that breaks ties, and whose work is done then.
+timers: list[tuple[float, int, web.Client]] = []
+ties = itertools.count()
 WAIT = re.compile(rb"[?&]wait=([0-9]{1,2}(?:\.[0-9]{1,3})?)\b")
-
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-NOTHING = 0  # not watched by the selector
-
-
-class State(Enum):
-    """What a connection is doing; see Loop for who changes it."""
-
-    READING = "reading"  # waits for the rest of a request
-    WORKING = "working"  # has a request that is not answered yet
-    SENDING = "sending"  # the client has not taken all of our answer
-    DRAINING = "draining"  # our side is ended, the client's not yet
-    CLOSED = "closed"
-
-
-class Connection:
-    """One client: how far it has come, and until when we wait."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.state = State.READING
-        self.watched = NOTHING  # events the selector looks out for
-        self.received = b""  # what came and is not answered yet
-        self.unsent = b""  # what is left of our answer
-        self.last = False  # is it the last answer?
-        self.deadline = time.monotonic() + HEAD_SECONDS
-
-
-class Loop:
-    """The event loop: wait until sockets are ready, serve those."""
-
-    def __init__(self, listener: socket.socket, options: Namespace):
-        self.listener = listener
-        self.options = options
-        self.selector = selectors.DefaultSelector()
-        self.connections: set[Connection] = set()
-        # When, a number that breaks ties, and whose turn it is then.
-        self.timers: list[tuple[float, int, Connection, Request]] = []
-        self.ties = itertools.count()
-        # Pipelining: those whose next request has come already.
-        self.pipelined: deque[Connection] = deque()
-        self.accepting = False
-        self.leaving = False
-        self.next_look = 0.0
-        self.now = 0.0  # when this turn of the loop began
-
-    def run(self) -> None:
-        """Serve until asked to stop and nobody is left."""
-        self.listener.setblocking(False)
-        self.look_around(time.monotonic())
-        announce(self.listener)
-        while self.connections or not self.leaving:
-            self.leaving = stopping()
-            ready = self.selector.select(self.pause())
-            self.now = time.monotonic()
-            for key, _ in ready:
-                if key.data is None:
-                    self.accept()
-                else:
-                    self.go_on(key.data)
-            self.finish_work()
-            for _ in range(len(self.pipelined)):
-                self.next_request(self.pipelined.popleft())
-            if self.now >= self.next_look:
-                self.look_around(self.now)
-
-    def pause(self) -> float:
-        """Seconds that the selector may wait before others are due."""
-        if self.pipelined:
-            return 0
-        if self.timers:
-            due = self.timers[0][0]
-            return min(max(due - time.monotonic(), 0), TICK)
-        return TICK
-
-    def watch(self, connection: Connection, events: int) -> None:
-        """Let the selector look out for these events, or for none."""
-        if connection.watched == events:
-            return
-        if not events:
-            self.selector.unregister(connection.sock)
-        elif connection.watched:
-            self.selector.modify(connection.sock, events, connection)
-        else:
-            self.selector.register(connection.sock, events, connection)
-        connection.watched = events
-
-    def accept(self) -> None:
-        """Empty the accept queue."""
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except (BlockingIOError, ConnectionError):
-                return  # nobody is there, or has left again
-            except OSError:  # out of descriptors: look_around goes on
-                self.pause_accepting()
-                return
-            sock.setblocking(False)
-            connection = Connection(sock)
-            self.connections.add(connection)
-            self.watch(connection, READ)
-            count(connections=1)
-
-    def go_on(self, connection: Connection) -> None:
-        """The socket is ready for what the connection is doing."""
-        try:
-            if connection.state is State.SENDING:
-                self.send(connection)
-            else:
-                self.receive(connection)
-        except BlockingIOError:  # not ready after all: wait again
-            pass
-        except OSError:  # the client is gone
-            self.close(connection)
-
-    def receive(self, connection: Connection) -> None:
-        """Take what has come; a request may come in pieces."""
-        data = connection.sock.recv(RECV_SIZE)
-        if not data:
-            self.close(connection)
-        elif connection.state is State.READING:
-            if not connection.received:  # the head begins
-                connection.deadline = time.monotonic() + HEAD_SECONDS
-            connection.received += data
-            self.next_request(connection)
-
-    def next_request(self, connection: Connection) -> None:
-        """Begin to answer the next request if all of it is here."""
-        try:
-            request = parse(connection.received)
-        except BadRequest as error:
-            connection.last = True
-            self.answer(connection, refuse(error))
-            return
-        if request is None:
-            connection.state = State.READING
-            self.watch(connection, READ)
-            return
-        connection.received = connection.received[request.size :]
-        connection.state = State.WORKING
-        self.work(connection, request)
-
-    def work(self, connection: Connection, request: Request) -> None:
-        """Begin the request's work: the loop does not wait for it."""
-        if request.status != 200:
-            self.respond(connection, request)
-            return
-        # Until then we are not interested in what the client sends.
-        self.watch(connection, NOTHING)
-        due = self.now + seconds(request, self.options.delay)
-        timer = (due, next(self.ties), connection, request)
-        heapq.heappush(self.timers, timer)
-
-    def finish_work(self) -> None:
-        """Answer those whose timers have gone off by now."""
-        while self.timers and self.timers[0][0] <= self.now:
-            _, _, connection, request = heapq.heappop(self.timers)
-            compute(self.options.compute)
-            self.respond(connection, request)
-
-    def respond(self, connection: Connection, request: Request) -> None:
-        """Answer a request whose work is done."""
-        connection.last = not request.keep_alive or stopping()
-        answer = respond(request, keep_alive=not connection.last)
-        self.answer(connection, answer)
-
-    def answer(self, connection: Connection, answer: bytes) -> None:
-        """Begin to send; mostly the kernel takes it all at once."""
-        connection.state = State.SENDING
-        connection.unsent = answer
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        try:
-            self.send(connection)
-        except BlockingIOError:  # its buffer is full
-            self.watch(connection, WRITE)
-        except OSError:  # the client is gone
-            self.close(connection)
-
-    def send(self, connection: Connection) -> None:
-        """Send what the kernel takes; go on when there is room."""
-        sent = connection.sock.send(connection.unsent)
-        connection.unsent = connection.unsent[sent:]
-        connection.deadline = time.monotonic() + SEND_SECONDS
-        if connection.unsent:
-            self.watch(connection, WRITE)
-            return
-        count(requests=1)
-        if connection.last:
-            self.hang_up(connection)
-        elif connection.received:  # the next head has begun
-            connection.state = State.WORKING
-            connection.deadline = time.monotonic() + HEAD_SECONDS
-            self.watch(connection, NOTHING)
-            self.pipelined.append(connection)
-        else:
-            connection.state = State.READING
-            connection.deadline = time.monotonic() + IDLE_SECONDS
-            self.watch(connection, READ)
-
-    def hang_up(self, connection: Connection) -> None:
-        """End our side, and read until the client ends its own.
-
-        Closing with unread bytes makes the kernel send a reset, which
-        can destroy our answer on its way (RFC 9112, section 9.6).
-        """
-        connection.sock.shutdown(socket.SHUT_WR)
-        connection.state = State.DRAINING
-        connection.deadline = time.monotonic() + LINGER_SECONDS
-        self.watch(connection, READ)
-
-    def close(self, connection: Connection) -> None:
-        """Forget the connection; unregister first, then close."""
-        self.watch(connection, NOTHING)
-        connection.sock.close()
-        connection.state = State.CLOSED
-        self.connections.discard(connection)
-
-    def look_around(self, now: float) -> None:
-        """Twice a second: is anybody too slow? Should we stop?
-
-        now is when the selector last looked: whoever was not ready
-        then is late; whoever became ready since then is not.
-        """
-        self.next_look = now + TICK
-        if self.leaving:
-            self.pause_accepting()
-            self.listener.close()
-        elif not self.accepting:
-            self.selector.register(self.listener, READ)
-            self.accepting = True
-        for connection in list(self.connections):
-            reading = connection.state is State.READING
-            if reading and self.leaving:
-                self.close(connection)
-            elif connection.deadline <= now:
-                self.give_up(connection)
-
-    def give_up(self, connection: Connection) -> None:
-        """Part with a client that was too slow."""
-        if connection.state is State.READING and connection.received:
-            connection.last = True
-            self.answer(connection, refuse(BadRequest(408, "too slow")))
-        elif connection.state is not State.WORKING:
-            self.close(connection)
-
-    def pause_accepting(self) -> None:
-        """Leave new connections in the accept queue for now."""
-        if self.accepting:
-            self.selector.unregister(self.listener)
-            self.accepting = False
-
-
-def seconds(request: Request, delay: float) -> float:
-    """How long a request waits: /?wait=0.3 says it by itself."""
-    match = WAIT.search(request.target)
-    return float(match[1]) if match else delay
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the event loop until asked to stop."""
-    Loop(listener, options).run()
+    """Ask who is ready, and wait no longer than to the next timer."""
+    clients = web.Clients(listener)
+    web.announce(listener)
+    while clients.here or not clients.leaving:
+        clients.leaving = web.stopping()
+        ready = clients.selector.select(pause())
+        now = web.clock()
+        for key, _ in ready:
+            if key.data is None:
+                clients.accept()
+            else:
+                go_on(key.data, clients, now, options)
+        finish_work(clients, now, options)
+        for client in clients.late(now):
+            go_on(client, clients, now, options)
+
+
+def pause() -> float:
+    """Seconds that the selector may wait before somebody is due."""
+    if not timers:
+        return web.TICK
+    return min(max(timers[0][0] - web.clock(), 0), web.TICK)
+
+
+def go_on(
+    client: web.Client, clients: web.Clients, now: float,
+    options: Namespace,
+) -> None:  # fmt: skip
+    """Do for this client what can be done without waiting."""
+    transfer(client, clients)
+    if client.connection.next is web.WORK:
+        # Remember when it is done: nobody waits for it here.
+        due = now + seconds(client, options.delay)
+        heapq.heappush(timers, (due, next(ties), client))
+
+
+def seconds(client: web.Client, delay: float) -> float:
+    """How long its request waits: /?wait=0.3 says it by itself."""
+    assert client.connection.request
+    match = WAIT.search(client.connection.request.target)
+    return float(match[1]) if match else delay
+
+
+def finish_work(
+    clients: web.Clients, now: float, options: Namespace
+) -> None:
+    """Answer those whose timers have gone off by now."""
+    while timers and timers[0][0] <= now:
+        _, _, client = heapq.heappop(timers)
+        web.compute(options.compute)
+        client.connection.worked()
+        go_on(client, clients, now, options)
 
 
 if __name__ == "__main__":
-    main(serve)
+    web.main(serve)

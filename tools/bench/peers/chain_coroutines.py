@@ -35,7 +35,7 @@ def talk(sock: socket.socket) -> Generator[Any, None, None]:
         sock.setblocking(False)
         while END not in received and len(received) < MOST:
             deadline = time.monotonic() + SECONDS
-            yield from mini.ready(sock, mini.READ, deadline)
+            yield from mini.ready(sock, mini.READABLE, deadline)
             data = sock.recv(MOST)
             if not data:
                 return
@@ -46,7 +46,7 @@ def talk(sock: socket.socket) -> Generator[Any, None, None]:
                 text = text[sock.send(text):]
             except BlockingIOError:
                 deadline = time.monotonic() + SECONDS
-                yield from mini.ready(sock, mini.WRITE, deadline)
+                yield from mini.ready(sock, mini.WRITABLE, deadline)
     except OSError:  # the client is gone, or too slow
         pass
     finally:
@@ -60,7 +60,7 @@ def main() -> Generator[Any, None, None]:
     while True:
         try:
             deadline = time.monotonic() + SECONDS
-            yield from mini.ready(listener, mini.READ, deadline)
+            yield from mini.ready(listener, mini.READABLE, deadline)
             for _ in range(BATCH):
                 sock, _ = listener.accept()
                 mini.loop.start(talk(sock))
