@@ -19,7 +19,7 @@ from tools.common.raw_client import transcript
 AT_ONCE = 32
 # One worker runs them. Who shares out the work has not imported the tests.
 NAMES = {
-    name for path in Path(__file__).parent.glob("test_*.py")
+    name for path in Path(__file__).parent.rglob("test_*.py")
     for name in re.findall(r"^@beside\ndef (\w+)", path.read_text(), re.M)
 }
 

@@ -339,14 +339,12 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
         folder, name = Path(module).parent.name, Path(module).stem
         if name == "test_browser":
             return nodeid  # it takes minutes: each page on its own
-        if test.startswith("test_it_shows_what"):  # demonstrations wait
-            return nodeid
-        if folder in ("site", "tools"):
+        if test.partition("[")[0] in beside.NAMES:
+            return "beside"
+        if folder in ("site", "tools") or name == "test_exercises":
             return module
         if test.startswith("test_computing_uses_every_core"):
             return "cores"
-        if test.partition("[")[0] in beside.NAMES:
-            return "beside"
         if "-sketch" in test:
             return nodeid  # each has a process of its own
         if name in ("test_answering", "test_refusing"):

@@ -1,41 +1,36 @@
 """Every exercise: its starter fails as recorded, its solutions pass."""
 
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tools.learn import exercises
-from tools.learn.examine import examine
+from tools.learn.examine import Report, examine
 from tools.learn.exercises import Exercise
-from tools.learn.record import SEED, record, text_of
+from tools.learn.record import SEED, text_of
 from tools.learn.tables import tables
 from tools.servers import ROOT
 from tools.servers import by_name as server_by_name
 
+Tried = tuple[Exercise, Path]
+Reports = dict[Path, Future[Report]]
 EVERYTHING = exercises.everything()
-TWICE = [e for e in EVERYTHING if e.another]
-
-
-def ids(exercise: Exercise) -> str:
-    return exercise.id
-
-
-each = pytest.mark.parametrize("exercise", EVERYTHING, ids=ids)
+each = pytest.mark.parametrize("exercise", EVERYTHING, ids=lambda e: e.id)
 # One of each step is tried whenever the tests run, all when all is tried.
+# Most of it is waiting, so several wait beside each other.
+BESIDE = 5
 QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
-tried = pytest.mark.parametrize(
-    "exercise",
-    [
-        pytest.param(e, marks=[] if e.id in QUICK else pytest.mark.thorough)
-        for e in EVERYTHING
-    ],
-    ids=ids,
-)
 
 
 def test_three_a_step() -> None:
     steps = [e.step for e in EVERYTHING]
     assert len(EVERYTHING) >= 21
     assert all(steps.count(step) >= 3 for step in range(1, 8))
-    assert {e.step for e in TWICE} == set(range(1, 8))
+    assert {e.step for e in EVERYTHING if e.another} == set(range(1, 8))
 
 
 def test_no_folder_is_overlooked() -> None:
@@ -83,25 +78,64 @@ def test_complete(exercise: Exercise) -> None:
         assert server_by_name(exercise.like).step <= exercise.step
 
 
-@tried
-def test_starter_fails_as_recorded(exercise: Exercise) -> None:
-    said = record(exercise)
+# Examining is waiting, most of the time: so many wait beside each other.
+BESIDE = 5
+
+
+def examined(file: str, *always: str) -> pytest.MarkDecorator:
+    """This file of each exercise that has it; of these in the quick run."""
+    return pytest.mark.parametrize("tried", [
+        pytest.param(
+            (exercise, path), id=exercise.id,
+            marks=[
+                pytest.mark.slow,
+                *([] if exercise.id in always else [pytest.mark.thorough]),
+            ],
+        )
+        for exercise in EVERYTHING if (path := getattr(exercise, file))
+    ])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
+    """What comes of all that the chosen tests examine."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([examine.__module__])
+    with ProcessPoolExecutor(BESIDE, context) as pool:
+        chosen: list[Any] = [
+            item.callspec.params["tried"] for item in request.session.items
+            if isinstance(item, pytest.Function)
+            and "report" in item.fixturenames
+        ]
+        yield {
+            path: pool.submit(examine, exercise, path, seed=SEED, here=True)
+            for exercise, path in chosen
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture
+def report(tried: Tried, reports: Reports) -> Report:
+    """What comes of the file of this test."""
+    return reports[tried[1]].result()
+
+
+@examined("starter", *QUICK)
+def test_starter_fails_as_recorded(tried: Tried, report: Report) -> None:
+    messages = tried[0].messages.read_text("utf-8")
+    said = text_of(report)
     assert "FAILED: " in said and "trouble: " not in said
     assert "The test itself failed" not in said
-    assert said == exercise.messages.read_text("utf-8"), (
+    assert said == messages, (
         "run python -m tools.learn.record and read what changed"
     )
 
 
-@tried
-def test_solution_passes(exercise: Exercise) -> None:
-    report = examine(exercise, exercise.solution, seed=SEED, here=True)
+@examined("solution", *QUICK)
+def test_solution_passes(tried: Tried, report: Report) -> None:
     assert report.passed, text_of(report)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("exercise", TWICE, ids=ids)
-def test_another_solution_passes(exercise: Exercise) -> None:
-    assert exercise.another
-    report = examine(exercise, exercise.another, here=True)
+@examined("another")
+def test_another_solution_passes(tried: Tried, report: Report) -> None:
     assert report.passed, text_of(report)

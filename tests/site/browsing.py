@@ -2,9 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]
@@ -71,12 +71,62 @@ def settle(page: Page) -> None:
         page.wait_for_selector(".md-search[aria-label]", state="attached")
 
 
+# Contrast takes axe-core most of its time. What a browser colours alike, with
+# all around it, is alike for a reader: some of each kind are marked (axe
+# cannot judge signs and single letters, nor what is scrolled out of sight).
+MARK = """(parts) => {
+  const kinds = new Map(), of = new Map(), marked = new Map();
+  const kind = (e) => {
+    if (!e) return 0;
+    if (!of.has(e)) {
+      const s = getComputedStyle(e);
+      // What lies over something else is like nothing but itself.
+      const alone = e instanceof SVGElement || s.position === "absolute";
+      const key = [kind(e.parentElement), alone ? of.size : "", s.color,
+        s.backgroundColor, s.backgroundImage, s.opacity, s.fontSize,
+        s.fontWeight, s.textShadow, s.textDecorationLine].join();
+      if (!kinds.has(key)) kinds.set(key, kinds.size + 1);
+      of.set(e, kinds.get(key));
+    }
+    return of.get(e);
+  };
+  for (const e of document.querySelectorAll("body *")) {
+    delete e.dataset.looks;
+    const says = e.matches("input, select") || /\\w\\w/.test(e.textContent)
+      && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+    if (!says || !e.closest(parts)
+        || !e.checkVisibility({visibilityProperty: true})) continue;
+    const before = marked.get(kind(e)) || 0;
+    if (before === 2) continue;
+    marked.set(kind(e), before + 1);
+    e.dataset.looks = "";
+  }
+}"""
+COLOURS = ["color-contrast", "link-in-text-block"]
+
+
 def faults(page: Page, *parts: str) -> list[str]:
     """What axe-core finds on a page, or in parts of it (selectors)."""
+    rest = {"rules": {"color-contrast": {"enabled": False}}}
+    return axe(page, parts, rest) + bad_colours(page, *parts)
+
+
+def bad_colours(page: Page, *parts: str) -> list[str]:
+    """What axe-core finds of that which is another in another scheme."""
+    page.evaluate(MARK, ", ".join(parts) or "body")
+    return axe(page, ["[data-looks]"], {"runOnly": COLOURS})
+
+
+def axe(
+    page: Page, parts: Sequence[str], options: dict[str, Any]
+) -> list[str]:
+    """What it finds, a line each."""
     # Without preload: axe itself would fetch the style sheets.
     found = Axe().run(
         page, context=[[part] for part in parts] or None,
-        options={"preload": False},
+        options={
+            "preload": False, "resultTypes": ["violations"], **options
+        },
     )
     return [
         f"{fault['id']}: {node['html'][:200]} "

@@ -1,7 +1,7 @@
 """The site in a browser, from file://, as a reader without a net sees it.
 
-Each page is loaded three times, and all is checked on the way: light, dark
-and as on paper, and on a phone without scripts.
+Each page is loaded twice, and all is checked on the way: dark and light, as
+on paper and on a phone; and the last two without scripts.
 """
 
 import itertools
@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.site.browsing import Opened, faults, needs_browser, visit
+from tests.site.browsing import (
+    Opened,
+    bad_colours,
+    faults,
+    needs_browser,
+    visit,
+)
 from tools.servers import ROOT
 
 pytestmark = [needs_browser, pytest.mark.thorough]
@@ -115,31 +121,34 @@ def check_headings(page: Page) -> None:
         assert level <= last + 1, f"h{last}, then h{level}"
 
 
-@every_page
-def test_light_and_on_a_phone(opened: Opened, site: Path, name: str) -> None:
-    """axe-core finds nothing, the console is empty, all stays here."""
-    page = opened("light")
-    visit(page, site / name)
+def check(page: Page) -> None:
+    """All that one visit can show: paper, dark, light, a phone.
+
+    axe-core finds nothing, the console is empty, nothing comes from outside.
+    """
     check_scheme(page, "default")
+    page.get_by_title("Switch to dark").click()
+    check_scheme(page, "slate")
+    page.emulate_media(media="print")
+    assert not page.evaluate(NOT_ON_PAPER)
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 900})
     check_headings(page)
     assert not page.evaluate(PASSED_OVER)
     unfold(page)  # what is folded is read too
     assert not faults(page)
+    page.get_by_title("Switch to light").click()
+    check_scheme(page, "default")
+    assert not bad_colours(page)
     page.set_viewport_size({"width": 375, "height": 900})
     assert not sideways(page)
 
 
 @every_page
-def test_dark_and_on_paper(opened: Opened, site: Path, name: str) -> None:
-    page = opened("dark", width=700)
+def test_with_scripts(opened: Opened, site: Path, name: str) -> None:
+    page = opened("light", width=700)
     visit(page, site / name)
-    check_scheme(page, "slate")
-    page.emulate_media(media="print", color_scheme="dark")
-    assert not page.evaluate(NOT_ON_PAPER)
-    page.emulate_media(media="screen", color_scheme="dark")
-    page.set_viewport_size({"width": 1280, "height": 900})
-    unfold(page)
-    assert not faults(page)
+    check(page)
 
 
 @every_page
@@ -167,17 +176,12 @@ def test_the_readers_numbers_fit_on_a_phone(
 @pytest.mark.parametrize("name", [
     "index.html", "steps/05_timer.html", "reference/http.html",
 ])  # fmt: skip
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_zensicals_pages_are_as_good(
-    opened: Opened, zensical_site: Path, name: str, scheme: str
+    opened: Opened, zensical_site: Path, name: str
 ) -> None:
-    page = opened(scheme)
+    page = opened("light", width=700)
     visit(page, zensical_site / name)
-    check_headings(page)
-    unfold(page)
-    assert not faults(page)
-    page.set_viewport_size({"width": 375, "height": 900})
-    assert not sideways(page)
+    check(page)
 
 
 def test_search_without_a_server(opened: Opened, built: Path) -> None:
@@ -220,8 +224,9 @@ REACHED = """() => {
 def test_the_keyboard_reaches_everything(
     opened: Opened, site: Path, name: str
 ) -> None:
-    page = opened("light")
+    page = opened("dark")  # as the reader's system is
     visit(page, site / name)
+    check_scheme(page, "slate")
     page.keyboard.press("Tab")
     first, _ = page.evaluate(REACHED)
     assert "md-skip" in first

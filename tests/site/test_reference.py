@@ -123,25 +123,27 @@ def test_lines_of_ab_are_cut_out(reference: Results, render: Render) -> None:
 
 TESTS = ("conftest", "conformance")  # of the tests, what talks to readers
 
-# Literal pieces of a text that our programs print; anything in between.
-Template = tuple[str, ...]
+# What a program fills in, in a text that it prints.
+HOLE = "\0"
 
 
-def templates() -> Iterator[Template]:
+def templates() -> Iterator[str]:
     """Every text in our programs, the first line of each."""
     tops = [*sorted(ROOT.glob("0*")), ROOT / "tools"]
     files = [f for top in tops for f in sorted(top.rglob("*.py"))]
     files += [ROOT / "tests" / f"{name}.py" for name in TESTS]
     for file in files:
-        yield from in_python(file.read_text(encoding="utf-8"))
+        for text in in_python(file.read_text(encoding="utf-8")):
+            # Without Rich's colours.
+            yield re.sub(r"\[/?[a-z ]*\]", "", text.partition("\n")[0])
     for name in ("test.sh", "tools/venv.sh"):
         text = (ROOT / name).read_text(encoding="utf-8")
         text = re.sub(r'" \\\n\s*"', " ", text)
         for said in re.findall(r'echo "(.*?)"', text):
-            yield tuple(re.split(r"\$\w+", said))
+            yield re.sub(r"\$\w+", HOLE, said)
 
 
-def in_python(text: str) -> Iterator[Template]:
+def in_python(text: str) -> Iterator[str]:
     """The texts in a file, docstrings left out."""
     tree = ast.parse(text)
     docstrings = {
@@ -152,26 +154,12 @@ def in_python(text: str) -> Iterator[Template]:
         if id(node) in docstrings:
             continue
         if isinstance(node, ast.JoinedStr):
-            pieces = [""]
-            for part in node.values:
-                if isinstance(part, ast.Constant):
-                    pieces[-1] += str(part.value)
-                else:
-                    pieces.append("")
-            yield first_line(pieces)
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else HOLE
+                for part in node.values
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield first_line([node.value])
-
-
-def first_line(pieces: list[str]) -> Template:
-    """Up to the line's end, without Rich's colours."""
-    kept: list[str] = []
-    for piece in pieces:
-        line, end, _ = piece.partition("\n")
-        kept.append(re.sub(r"\[/?[a-z ]*\]", "", line))
-        if end:
-            break
-    return tuple(kept)
+            yield node.value
 
 
 def headings(sections: tuple[str, ...]) -> list[str]:
@@ -185,7 +173,7 @@ def headings(sections: tuple[str, ...]) -> list[str]:
     return found
 
 
-def printable(message: str, known: set[Template]) -> bool:
+def printable(message: str, known: set[str]) -> bool:
     """True if our programs can print this; ``...`` stands for the rest.
 
     A message is made of parts with a colon between, and each must be one
@@ -195,9 +183,10 @@ def printable(message: str, known: set[Template]) -> bool:
     return all(p in OF_OTHERS or is_ours(p, known) for p in parts)
 
 
-def is_ours(part: str, known: set[Template]) -> bool:
+def is_ours(part: str, known: set[str]) -> bool:
     """True if it is a text of our programs, or a part of one."""
-    for pieces in known:
+    for template in known:
+        pieces = template.split(HOLE)
         if all(piece in part for piece in pieces):  # a quick look first
             text = ".+?".join(map(re.escape, pieces))
             if re.fullmatch(rf"{text}(?: \(--help explains\)|\.)?", part):
@@ -206,21 +195,10 @@ def is_ours(part: str, known: set[Template]) -> bool:
 
 
 @functools.cache
-def telling() -> set[Template]:
+def telling() -> set[str]:
     """The parts of all texts with enough letters to know them again."""
-    parts: set[Template] = set()
-    for whole in templates():
-        part: list[str] = [""]
-        for number, piece in enumerate(whole):
-            if number:
-                part.append("")
-            first, *others = piece.split(": ")
-            part[-1] += first
-            for other in others:
-                parts.add(tuple(part))
-                part = [other]
-        parts.add(tuple(part))
-    return {p for p in parts if len(re.sub(r"\W", "", "".join(p))) > 6}
+    parts = {part for text in templates() for part in text.split(": ")}
+    return {part for part in parts if len(re.sub(r"\W", "", part)) > 6}
 
 
 def test_our_own_messages_are_in_the_source() -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests.beside import beside
 from tests.site.browsing import Opened, needs_browser, visit
 from tests.site.conftest import Render, pages
 from tools.common.launch import Launched, eventually
@@ -235,14 +237,16 @@ def test_every_demonstration_is_tried() -> None:
     sys.platform != "linux", reason="some of the commands need Linux"
 )
 @pytest.mark.parametrize("demo", demos(), ids=lambda demo: demo.name)
-def test_it_shows_what_the_page_says(demo: Demo, tmp_path: Path) -> None:
+@beside
+def test_it_shows_what_the_page_says(demo: Demo) -> None:
     """What comes too late on a busy machine is shown again, as in class."""
     text = " ".join(text for _, text in demo.blocks)
     for program in ("bash", "curl", "ss", "strace", "pgrep"):
         if f"{program} " in text and not shutil.which(program):
             pytest.skip(f"there is no {program} here")
     for last in (False, False, True):
-        seen = play(demo, tmp_path)
+        with tempfile.TemporaryDirectory() as folder:
+            seen = play(demo, Path(folder))
         try:
             right = SHOWS[demo.name](seen)
         except (AssertionError, ValueError):
@@ -350,11 +354,12 @@ QUESTION = re.compile(
 )
 
 
-def section(name: str, number: int) -> str:
-    """One question, or its answer."""
+def block(language: str, name: str, number: int) -> str:
+    """The one block of code of a question, or of its answer."""
     text = (TEACH / name).read_text("utf-8")
     parts = re.split(r"(?m)^(?:## |<h2>)\d+\. ", text)
-    return parts[number]
+    (found,) = re.findall(rf"(?s)``` {language}\n(.*?)```", parts[number])
+    return str(found)
 
 
 def test_each_question_has_its_answer_and_the_points_add_up() -> None:
@@ -369,9 +374,7 @@ def test_each_question_has_its_answer_and_the_points_add_up() -> None:
 
 
 def test_the_answer_about_recv_meets_its_own_criteria() -> None:
-    (program,) = re.findall(
-        r"(?s)``` python\n(.*?)```", section("exam-answers.md", 3)
-    )
+    program = block("python", "exam-answers.md", 3)
     names = {"time": time, "SECONDS": 0.5, "LIMIT": 5000, "parse": bytes}
     exec(program, names)
     receive: Any = names["receive"]
@@ -401,9 +404,7 @@ def test_the_answer_about_recv_meets_its_own_criteria() -> None:
 
 
 def test_the_sales_of_the_exam_are_lost() -> None:
-    (program,) = re.findall(
-        r"(?s)``` python\n(.*?)```", section("exam.md", 8)
-    )
+    program = block("python", "exam.md", 8)
     both = threading.Barrier(2)
 
     def price() -> int:
@@ -423,12 +424,8 @@ def test_the_sales_of_the_exam_are_lost() -> None:
 def test_the_program_of_the_exam_prints_what_the_answers_say(
     tmp_path: Path,
 ) -> None:
-    (program,) = re.findall(
-        r"(?s)``` python\n(.*?)```", section("exam.md", 12)
-    )
-    (answer,) = re.findall(
-        r"(?s)``` text\n(.*?)```", section("exam-answers.md", 12)
-    )
+    program = block("python", "exam.md", 12)
+    answer = block("text", "exam-answers.md", 12)
     path = tmp_path / "exam.py"
     path.write_text(program)
     done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.site.browsing import Opened, Scheme, needs_browser, visit
+from tests.site.browsing import Opened, needs_browser, visit
 from tests.site.conftest import Render
 from tools.bench.experiments.wire import REQUESTS
 from tools.data import exchange
@@ -160,26 +160,23 @@ def test_nothing_stands_unexplained_and_a_broken_file_ends_the_build(
 
 @needs_browser
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("scheme", "width", "columns"), [("light", 375, 8), ("dark", 1280, 16)]
-)
-def test_bytes_in_a_row(
-    opened: Opened, site: Path, scheme: Scheme, width: int, columns: int
-) -> None:
+def test_bytes_in_a_row(opened: Opened, site: Path) -> None:
     """Eight where it is narrow, else sixteen; nothing runs out."""
-    page = opened(scheme, width)
+    page = opened("light", width=375)
     visit(page, site / "reference" / "http.html")
     assert page.locator(".seven-wire").count() >= 2
     page.evaluate(
         "document.querySelectorAll('details').forEach(d => d.open = true)"
     )
     row = page.locator(".seven-wire__row", has_text="Host").first
-    tops = row.locator(
-        ".seven-wire__hex, .seven-wire__hex2"
-    ).evaluate_all("cells => cells.map(c => c.getBoundingClientRect().top)")
-    assert len(tops) == 2
-    assert (tops[0] == tops[1]) == (columns == 16)
-    beyond = page.locator(".seven-wire__row").evaluate_all(
-        "rows => rows.filter(r => r.scrollWidth > r.clientWidth).length"
-    )
-    assert beyond == 0
+    for width, columns in ((375, 8), (1280, 16)):
+        page.set_viewport_size({"width": width, "height": 900})
+        tops = row.locator(".seven-wire__hex, .seven-wire__hex2").evaluate_all(
+            "cells => cells.map(c => c.getBoundingClientRect().top)"
+        )
+        assert len(tops) == 2
+        assert (tops[0] == tops[1]) == (columns == 16)
+        beyond = page.locator(".seven-wire__row").evaluate_all(
+            "rows => rows.filter(r => r.scrollWidth > r.clientWidth).length"
+        )
+        assert beyond == 0

@@ -10,7 +10,6 @@ import sys
 
 from tools.learn import exercises
 from tools.learn.examine import Report, examine, told
-from tools.learn.exercises import Exercise
 
 SEED = 1  # chance is the same in each recording
 # What differs from run to run.
@@ -36,18 +35,13 @@ def text_of(report: Report) -> str:
     return text
 
 
-def record(exercise: Exercise) -> str:
-    """What the tests say about the starter now."""
-    return text_of(
-        examine(exercise, exercise.starter, seed=SEED, here=True)
-    )
-
-
 def main(words: list[str]) -> int:
     """Record those named, or all."""
     chosen = [exercises.by_id(word) for word in words]
     for exercise in chosen or exercises.everything():
-        text = record(exercise)
+        text = text_of(
+            examine(exercise, exercise.starter, seed=SEED, here=True)
+        )
         exercise.messages.write_text(text, "utf-8")
         print(f"{exercise.id} {exercise.title}\n{text}")
     return 0

@@ -12,7 +12,6 @@ when it comes again, so a second exchange is short.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -272,28 +271,26 @@ def _dump(field: Field) -> str:
 
 
 def _cells(data: bytes, side: str) -> str:
-    """Some bytes in hex and as text."""
-    hexed = " ".join(_odd(data, {byte: f"{byte:02x}" for byte in data}))
-    signs = "".join(_odd(data, {
-        byte: MARKS[byte][1] if byte in MARKS
+    """Some bytes in hex and as text; those that print nothing are marked."""
+    if not data:
+        return ""
+    hexed = " ".join(_odd(byte, f"{byte:02x}") for byte in data)
+    signs = "".join(
+        _odd(byte, MARKS[byte][1]) if byte in MARKS
         else escape(chr(byte)) if 0x20 <= byte < 0x7F else "."
         for byte in data
-    }))  # fmt: skip
+    )
     return (
         f'<span class="seven-wire__hex{side}">{hexed}</span> '
         f'<span class="seven-wire__text{side}" aria-hidden="true">{signs}'
         "</span>"
-    ) if data else ""
+    )
 
 
-def _odd(data: bytes, shown: dict[int, str]) -> Iterable[str]:
-    """Each byte as shown; those that print nothing are marked."""
-    for byte in data:
-        text = shown[byte]
-        yield (
-            f'<span class="seven-wire__odd">{text}</span>'
-            if byte in MARKS else text
-        )
+def _odd(byte: int, text: str) -> str:
+    if byte not in MARKS:
+        return text
+    return f'<span class="seven-wire__odd">{text}</span>'
 
 
 def _caption(md: Any, made: Exchange, own: str) -> str:
