@@ -190,9 +190,10 @@ def accept_all(
     announce(listener)
     leaving = False
     while not leaving:
-        leaving = stopping()
+        leaving = stopping()  # then who is in the queue comes last
         try:
-            yield from ready(listener, READABLE, clock() + TICK)
+            if not leaving:
+                yield from ready(listener, READABLE, clock() + TICK)
             while True:  # empty the accept queue
                 sock, _ = listener.accept()
                 sock.setblocking(False)
@@ -203,6 +204,7 @@ def accept_all(
         except OSError:  # out of descriptors: wait until some are free
             yield from sleep(TICK)
     listener.close()
+    yield from sleep(TICK)  # what they have sent is read now
     stop_reading()
     for task in list(open_now.values()):
         yield from task
@@ -301,6 +303,8 @@ class Connection:
         """This comes next, and we wait so long for it."""
         self.next = what
         self.deadline = clock() + seconds
+        if stopping():
+            self.hurry()
 
     def patience(self) -> float:
         """Seconds that are left. Raises TimeoutError if none is."""
@@ -372,6 +376,11 @@ class Connection:
             self.look(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
+
+    def hurry(self) -> None:
+        """We have been asked to stop: a request has to come soon."""
+        if self.next is READ:
+            self.deadline = min(self.deadline, clock() + TICK)
 
     def late(self) -> None:
         """What comes next has not come in time."""
