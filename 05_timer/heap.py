@@ -382,8 +382,18 @@ KNOWN_FIELD = re.compile(
     rb"^(host|connection|content-length|transfer-encoding):(.*)\r$",
     re.IGNORECASE | re.MULTILINE,
 )
-HOST = re.compile(rb"[-.:~%!$&'()*+,;=\[\]\w]*", re.ASCII)
-ROOT = re.compile(rb"(?:/|(?i:https?)://[^/?#]+/?)(?:\?[^#]*)?")
+# A host, perhaps with a port: an IPv6 address in brackets, or a name.
+# (++ and *+ never go back to try less: quick, whatever comes.)
+HOST = re.compile(
+    rb"(?:\[([0-9A-Fa-f:.]+)\]"
+    rb"|(?:[-.~!$&'()*+,;=\w]++|%[0-9A-Fa-f]{2})*+)(?::[0-9]*)?"
+)
+# http://host/path or /path, both perhaps with a query: three groups.
+TARGET = re.compile(
+    rb"(?:([A-Za-z][-+.0-9A-Za-z]*)://([^/?]*)|(?=/))"
+    rb"((?:[-.~!$&'()*+,;=:@/\w]++|%[0-9A-Fa-f]{2})*+)"
+    rb"(?:\?(?:[-.~!$&'()*+,;=:@/?\w]++|%[0-9A-Fa-f]{2})*+)?"
+)
 # A transfer coding, perhaps with parameters (RFC 9112, section 7).
 CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
 METHODS = set(
@@ -398,6 +408,7 @@ class BadRequest(Exception):
         super().__init__(status, reason)
         self.status = status
         self.reason = reason
+        self.to_head = False  # was it a HEAD? Then no body is sent
 
 
 class Request(NamedTuple):
@@ -417,6 +428,16 @@ def parse(received: bytes | bytearray) -> Request | None:
 
     Raises BadRequest as soon as no further bytes could make it good.
     """
+    try:
+        return read_request(received)
+    except BadRequest as error:
+        line = received[:7].removeprefix(b"\r\n")
+        error.to_head = line.startswith(b"HEAD ")
+        raise
+
+
+def read_request(received: bytes | bytearray) -> Request | None:
+    """What parse says, field by field."""
     head = HEAD.match(received, 0, MAX_HEAD)
     if head is None:
         find_fault(received)
@@ -485,8 +506,19 @@ def check_host(hosts: list[bytes], needed: bool) -> None:
     """Raise BadRequest unless there is one Host (RFC 9112, 3.2)."""
     if len(hosts) > 1 or (needed and not hosts):
         raise BadRequest(400, "exactly one Host field is needed")
-    if hosts and not HOST.fullmatch(hosts[0]):
+    if hosts and not is_host(hosts[0]):
         raise BadRequest(400, "the Host field is malformed")
+
+
+def is_host(text: bytes) -> bool:
+    """Is this a host, perhaps with a port? (RFC 3986, section 3.2)"""
+    match = HOST.fullmatch(text)
+    if match and match[1]:
+        try:
+            socket.inet_pton(socket.AF_INET6, match[1].decode())
+        except OSError:
+            return False
+    return match is not None
 
 
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
@@ -523,13 +555,27 @@ def check_codings(text: bytes) -> None:
 
 def status_of(method: bytes, target: bytes) -> int:
     """Which answer a well-formed request gets (RFC 9110, 15)."""
+    path = target if target == b"/" else path_of(method, target)
     if method not in (b"GET", b"HEAD"):
         return 405 if method in METHODS else 501
-    if target == b"/" or ROOT.fullmatch(target):
-        return 200
-    if target.startswith(b"/") or b"://" in target:
-        return 404
-    raise BadRequest(400, "the request target is malformed")
+    return 200 if path == b"/" else 404
+
+
+def path_of(method: bytes, target: bytes) -> bytes:
+    """The path that a request asks for (RFC 9112, section 3.2)."""
+    if (method, target) == (b"OPTIONS", b"*"):
+        return target
+    if method == b"CONNECT" and is_host(target):
+        return target
+    match = TARGET.fullmatch(target)
+    if not match:
+        raise BadRequest(400, "the request target is malformed")
+    scheme, host, path = match.groups()
+    if scheme and scheme.lower() != b"http":  # RFC 9110, section 7.4
+        raise BadRequest(421, "only http:// is served here")
+    if scheme and (host[:1] in (b"", b":") or not is_host(host)):
+        raise BadRequest(400, "the host of the target is malformed")
+    return path or b"/"
 
 
 def respond(request: Request, keep_alive: bool) -> bytes:
@@ -550,7 +596,9 @@ def connection_field(request: Request, keep_alive: bool) -> str:
 def refuse(error: BadRequest) -> bytes:
     """The answer to a request that is not one."""
     now = int(time.time())
-    return write_answer(error.status, error.reason, "close", False, now)
+    return write_answer(
+        error.status, error.reason, "close", error.to_head, now
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
@@ -568,6 +616,8 @@ def write_answer(
     if status != 200:
         body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}"
         body += f": {reason}\n" if reason else "\n"
+        helps = "may" if status in (408, 503) else "will not"
+        body += f"<p>Trying again {helps} help.\n"
     head = [
         f"HTTP/1.1 {title}",
         f"Date: {formatdate(now, usegmt=True)}",

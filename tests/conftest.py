@@ -339,12 +339,12 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
             return nodeid
         if folder in ("site", "tools"):
             return module
-        if "-sketch" in test and name not in beside.MODULES:
-            return nodeid  # each has a process of its own
         if test.startswith("test_computing_uses_every_core"):
             return "cores"
-        if name in beside.MODULES:
+        if test.partition("[")[0] in beside.NAMES:
             return "beside"
+        if "-sketch" in test:
+            return nodeid  # each has a process of its own
         if name in ("test_answering", "test_refusing"):
             return server_named(test.partition("[")[2].rstrip("]"))
         return nodeid

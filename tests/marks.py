@@ -1,4 +1,7 @@
-"""Marks of the tests: the rule or the lesson that one proves."""
+"""Marks of the tests: the rule or the lesson that one proves.
+
+And short names for what pytest gives to many of them.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +10,9 @@ import pytest
 
 from tools.rules import RULES
 from tools.servers import LESSONS
+
+Patch = pytest.MonkeyPatch
+Said = pytest.CaptureFixture[str]
 
 
 def rule(name: str, steps: range | None = None) -> pytest.MarkDecorator:

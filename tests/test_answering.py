@@ -10,6 +10,7 @@ import requests
 
 from tests.marks import by_rule, rule
 from tests.process import SKETCH_PAGE, Running, running
+from tests.test_refusing import DATE, assert_well_written
 from tools.common.raw_client import (
     GET,
     GET_CLOSE,
@@ -102,7 +103,9 @@ def test_work(server: Server) -> None:
 @rule("date")
 def test_date(shared: Running) -> None:
     for data in (GET, head("GET /missing HTTP/1.1"), head("BREW / HTTP/1.1")):
-        date = parsedate_to_datetime(ask(shared, data).get("Date"))
+        text = ask(shared, data).get("Date")
+        assert DATE.fullmatch(text), text
+        date = parsedate_to_datetime(text)
         off = abs((datetime.now(UTC) - date).total_seconds())
         assert off < 60, f"{date} is {off} s off"
 
@@ -140,11 +143,14 @@ ASKED: list[tuple[str, str, tuple[int, ...]]] = [
     ("not-implemented", "get /", (501,)),
     ("not-implemented", "G /", (501,)),
     ("not-implemented", "X-Y_Z! /", (501,)),
+    ("not-implemented", f"{'LONG' * 1000} /", (501,)),
     ("options", "OPTIONS *", (200, 405)),
     ("absolute-form", "GET http://test/", OK),
     ("absolute-form", "GET http://test:80/?q", OK),
     ("absolute-form", "GET HTTP://other", OK),
     ("absolute-form", "GET http://test/missing", (404,)),
+    ("absolute-form", "GET http://test?q", OK),
+    ("absolute-form", "GET http://[::1]:/", OK),
     ("percent", "GET /%2F", (400, 404)),
     ("percent", "GET /%2f%2F", (400, 404)),
     ("percent", "GET /%2e%2e/", (400, 404)),
@@ -169,6 +175,9 @@ def test_asked(shared: Running, server: Server, name: str) -> None:
 def test_not_allowed(shared: Running, path: str) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         answer = ask(shared, head(f"{method} {path} HTTP/1.1"))
+        assert (answer.status, answer.get("Allow")) == (405, "GET, HEAD")
+    for target in ("test:443", "test:", "test"):  # of which two have no port
+        answer = ask(shared, head(f"CONNECT {target} HTTP/1.1"))
         assert (answer.status, answer.get("Allow")) == (405, "GET, HEAD")
 
 
@@ -200,6 +209,54 @@ def check_kept(shared: Running, server: Server, data: bytes) -> None:
     return None
 
 
+# None of these means anything to a server.
+OTHER_FIELDS = [
+    "X-Unknown: y", "X:", "X: caf\u00e9", "X: y\tz", "Content-Location: /x",
+    "TE: trailers", "Max-Forwards: 0", "From: me@test", "Upgrade: h2c",
+    "Upgrade: websocket, HTTP/2.0", "HTTP2-Settings: AAMAAABk",
+    "Expect: the-unexpected", "Content-Length: 0", "Content-Length: \t00 ",
+]
+
+
+@rule("other-fields")
+def test_other_fields(shared: Running, server: Server) -> None:
+    for version in ("HTTP/1.1", "HTTP/1.0"):
+        for field in OTHER_FIELDS:
+            upgrade = ["Connection: Upgrade"] if "Upgrade" in field else []
+            data = head(f"GET / {version}", field, *upgrade)
+            answer = ask(shared, data)
+            assert (answer.status, answer.body) == (200, page(server)), field
+
+
+@rule("well-written")
+def test_well_written(shared: Running) -> None:
+    for line in (
+        "GET / HTTP/1.1", "GET / HTTP/1.0", "GET /missing HTTP/1.1",
+        "POST / HTTP/1.1", "BREW / HTTP/1.1",
+    ):
+        for field in ("X: y", "Connection: close", "Connection: keep-alive"):
+            assert_well_written(ask(shared, head(line, field)))
+
+
+@rule("later-version")
+def test_later_version(shared: Running, server: Server) -> None:
+    for minor in range(10):
+        data = head(f"GET / HTTP/1.{minor}")
+        assert ask(shared, data).version == "HTTP/1.1", "our highest"
+        if minor > 0:
+            check_kept(shared, server, data)
+
+
+@rule("one-host")
+def test_hosts(shared: Running, server: Server) -> None:
+    for host in (
+        "", "test", "TEST:", "te_st.example:65536", "127.0.0.1:8000",
+        "[::1]", "[::ffff:1.2.3.4]:80", "a%20b", "a,b;c=(d)!$&'*+~",
+    ):
+        data = head("GET / HTTP/1.1", f"Host:\t {host} ", host=False)
+        assert ask(shared, data).status == 200, host
+
+
 @rule("keep-11")
 def test_keep_http11(shared: Running, server: Server) -> None:
     for fields in ([], ["Connection: keep-alive"], ["Connection: a, b"]):
@@ -222,6 +279,7 @@ def test_close_http11(shared: Running) -> None:
         ["Connection: close"], ["Connection: CLOSE"],
         ["Connection: Close, x"], ["Connection: keep-alive,close"],
         ["Connection: x ,\tcLoSe"], ["Connection: x", "connection: close"],
+        ["Connection:\t close \t"], ["Connection: , ,close,,"],
     ):
         assert_closes(shared, head("GET / HTTP/1.1", *fields))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.marks import Patch
 from tests.process import load
 from tools.common.raw_client import GET, GET_CLOSE, HOST, read_answers
 from tools.servers import ROOT
@@ -38,9 +39,7 @@ def module() -> ModuleType:
 
 
 @pytest.fixture
-def clock(
-    module: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Clock]:
+def clock(module: ModuleType, monkeypatch: Patch) -> Iterator[Clock]:
     made = Clock()
     monkeypatch.setattr(module, "clock", made)
     yield made
@@ -153,7 +152,7 @@ def test_not_kept(module: ModuleType) -> None:
 
 
 def test_the_last_answer_when_we_stop(
-    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, monkeypatch: Patch
 ) -> None:
     driver = Driver(module).do(GET + GET)
     monkeypatch.setattr(module, "signals", [15])

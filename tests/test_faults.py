@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.marks import rule
+from tests.beside import beside
+from tests.marks import rule, slow
 from tests.process import PATIENCE, Running, eventually, running, started
 from tools.common.raw_client import (
     GET,
@@ -52,7 +53,9 @@ def leave(client: Client, data: bytes, how: str) -> None:
         client.reset()
 
 
+@slow
 @rule("reset")
+@beside
 def test_resets(server: Server) -> None:
     # Others' connections go on while clients vanish around them. And
     # running() looks at stderr in the end: no traceback.
@@ -177,10 +180,10 @@ def talk(process: Running, seed: int) -> None:
 
 @rule("never-mixed")
 def test_answers_never_mix(server: Server) -> None:
-    with running(server, "--delay", "0.005") as process:
+    with running(server, "--delay", "0.002") as process:
         before = process.warm_up()
         with ThreadPoolExecutor(30) as pool:
-            done = [pool.submit(talk, process, seed) for seed in range(60)]
+            done = [pool.submit(talk, process, seed) for seed in range(45)]
             for each in done:
                 each.result()
         process.assert_at_rest(before)

@@ -90,9 +90,11 @@ def check_parse(http: ModuleType, data: bytes) -> bool:
     try:
         request = http.parse(data)
     except http.BadRequest as error:
-        assert error.status in (400, 414, 431, 501, 505)
-        answer = read_answer(http.refuse(error))
+        assert error.status in (400, 414, 421, 431, 501, 505)
+        to_head = data.removeprefix(b"\r\n").startswith(b"HEAD ")
+        answer = read_answer(http.refuse(error), to_head)
         assert answer and answer.closes and answer.status == error.status
+        assert bool(answer.body) != to_head
         return True
     if request is not None:
         assert 0 < request.size <= len(data)
@@ -107,6 +109,16 @@ def check_parse(http: ModuleType, data: bytes) -> bool:
 @given(data=st.binary(max_size=400) | streams)
 def test_nothing_else_is_raised(http: ModuleType, data: bytes) -> None:
     check_parse(http, data)
+
+
+@pytest.mark.parametrize("status", [400, 408, 414, 421, 431, 501, 503, 505])
+def test_refusals_say_if_trying_again_helps(
+    http: ModuleType, status: int
+) -> None:
+    answer = read_answer(http.refuse(http.BadRequest(status, "because")))
+    words = b"may help" if status in (408, 503) else b"will not help"
+    assert answer and b"because" in answer.body
+    assert b"Trying again " + words in answer.body
 
 
 def test_damaged_requests(http: ModuleType) -> None:

@@ -139,17 +139,14 @@ def test_a_server_of_our_own(tmp_path: Path) -> None:
     assert row["runs"][0]["user"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("frame[0] ^= 1", "the echo is not what was sent"),
-        ("frame[-1] ^= 1", "the echo is not what was sent"),
-        ("head = struct.pack('=Q', 9); del frame[9:]", "not what was sent"),
-        ("head = struct.pack('=Q', 10**6)", "too long"),
-        ("print('{\"error\": \"it is ill\"}'); sys.exit()", "it is ill"),
-        ("break", "the server closed before it had answered"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    ("frame[0] ^= 1", "the echo is not what was sent"),
+    ("frame[-1] ^= 1", "the echo is not what was sent"),
+    ("head = struct.pack('=Q', 9); del frame[9:]", "not what was sent"),
+    ("head = struct.pack('=Q', 10**6)", "too long"),
+    ("print('{\"error\": \"it is ill\"}'); sys.exit()", "it is ill"),
+    ("break", "the server closed before it had answered"),
+])
 def test_a_wrong_echo_is_noticed(
     tmp_path: Path, change: str, said: str
 ) -> None:
@@ -158,15 +155,12 @@ def test_a_wrong_echo_is_noticed(
     assert not row["runs"]
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("/nowhere/echo", "/nowhere/echo does not start: No such file"),
-        ("echo", "the server does not say its port"),
-        ("echo 1", "the connection broke: Connection refused"),
-        ("true", "the server does not say its port"),
-    ],
-)
+@pytest.mark.parametrize(("command", "said"), [
+    ("/nowhere/echo", "/nowhere/echo does not start: No such file"),
+    ("echo", "the server does not say its port"),
+    ("echo 1", "the connection broke: Connection refused"),
+    ("true", "the server does not say its port"),
+])
 def test_a_server_that_is_none(command: str, said: str) -> None:
     done = run(
         "--shape", "two", "--server", command, "--size", "1k", "--rounds",
@@ -180,25 +174,22 @@ def test_a_server_that_is_none(command: str, said: str) -> None:
 # Errors --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--size", "0"], "a frame of nothing cannot be measured"),
-        (["--size", "0M"], "a frame of nothing cannot be measured"),
-        (["--size", "-1"], "'-1' is not a size such as 100M"),
-        (["--size", "many"], "'many' is not a size such as 100M"),
-        (["--size", "999999G"], "MB of memory"),
-        (["--size", "9" * 30], "no machine has memory for that"),
-        (["--only", "stream"], "there is no variant 'stream'; there are"),
-        (["--only", ","], "no variant is named"),
-        (["--frames", "0"], "'0' is not a number from 1 to"),
-        (["--rounds", "x"], "'x' is not a number from 1 to"),
-        (["--shape", "three"], "invalid choice: 'three'"),
-        (["--server", "x"], "--server needs --shape two"),
-        (["--server", "", "--shape", "two"], "--server names no program"),
-        (["--serve", "streams,sock"], "name one variant"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (["--size", "0"], "a frame of nothing cannot be measured"),
+    (["--size", "0M"], "a frame of nothing cannot be measured"),
+    (["--size", "-1"], "'-1' is not a size such as 100M"),
+    (["--size", "many"], "'many' is not a size such as 100M"),
+    (["--size", "999999G"], "MB of memory"),
+    (["--size", "9" * 30], "no machine has memory for that"),
+    (["--only", "stream"], "there is no variant 'stream'; there are"),
+    (["--only", ","], "no variant is named"),
+    (["--frames", "0"], "'0' is not a number from 1 to"),
+    (["--rounds", "x"], "'x' is not a number from 1 to"),
+    (["--shape", "three"], "invalid choice: 'three'"),
+    (["--server", "x"], "--server needs --shape two"),
+    (["--server", "", "--shape", "two"], "--server names no program"),
+    (["--serve", "streams,sock"], "name one variant"),
+])
 def test_nonsense_is_one_sentence(words: list[str], said: str) -> None:
     done = run(*words)
     assert done.returncode == 2
@@ -228,9 +219,7 @@ def test_too_little_memory_is_a_sentence() -> None:
 @thorough
 @pytest.mark.parametrize("shape", ["one", "two"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_no_process(
-    shape: str, number: signal.Signals
-) -> None:
+def test_ctrl_c_leaves_no_process(shape: str, number: signal.Signals) -> None:
     def begin() -> None:  # as from a shell, whatever started this test
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

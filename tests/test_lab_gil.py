@@ -9,6 +9,7 @@ import sys
 import psutil
 import pytest
 
+from tests.marks import Patch
 from tests.process import eventually
 from tools.bench import interpreters
 from tools.bench.experiments.gil import PARTS, UNITS
@@ -81,16 +82,13 @@ def test_the_table_has_medians_and_spread() -> None:
     assert len(done.stdout.splitlines()) == 2  # the interpreter, the figure
 
 
-@pytest.mark.parametrize(
-    ("words", "says", "status"),
-    [
-        (("--rounds", "0"), "'0' is not a number from 1 to 50", 2),
-        (("--rounds", "x"), "'x' is not a number", 2),
-        (("--seconds", "0"), "not a number from 0.05 to 60", 2),
-        (("--only", "nonsense"), "nonsense", 2),
-        (("--cpus", "99"), "--cpus 99 cannot be: this process has", 1),
-    ],
-)
+@pytest.mark.parametrize(("words", "says", "status"), [
+    (("--rounds", "0"), "'0' is not a number from 1 to 50", 2),
+    (("--rounds", "x"), "'x' is not a number", 2),
+    (("--seconds", "0"), "not a number from 0.05 to 60", 2),
+    (("--only", "nonsense"), "nonsense", 2),
+    (("--cpus", "99"), "--cpus 99 cannot be: this process has", 1),
+])
 def test_nonsense_is_one_sentence(
     words: tuple[str, ...], says: str, status: int
 ) -> None:
@@ -103,9 +101,7 @@ def test_nonsense_is_one_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_without_ab_the_rest_is_measured(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ab_the_rest_is_measured(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     done = lab("--rounds", "1", "--seconds", "0.05", "--only", "compute",
                "--only", "pool", "--json")

@@ -4,13 +4,18 @@ Wrong requests differ from a good one in a single thing, so that only
 the rule in question can be the reason for the refusal.
 """
 
+import re
 from collections.abc import Callable
 
 from tests.marks import by_rule, rule
 from tests.process import Running
-from tools.common.raw_client import GET, HOST, NoAnswer, read_answers
+from tools.common.raw_client import GET, HOST, Answer, NoAnswer, read_answers
 
 LINE = b"GET / HTTP/1.1\r\n"
+DATE = re.compile(  # RFC 9110, section 5.6.7: IMF-fixdate
+    "(Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} [A-Z][a-z]{2} 20[0-9]{2} "
+    "[0-9]{2}:[0-9]{2}:[0-9]{2} GMT"
+)
 END = b"\r\n\r\n"
 
 # Each table: rule, the status expected, what differs from a good request.
@@ -24,6 +29,17 @@ LINES = [
     ("spaces", 400, [
         b"GET  / HTTP/1.1", b"GET /  HTTP/1.1", b"GET / HTTP/1.1 ",
         b" GET / HTTP/1.1", b"GET\t/ HTTP/1.1", b"GET /a b HTTP/1.1",
+    ]),
+    ("bad-target", 400, [line + b" HTTP/1.1" for line in (
+        b"GET *", b"GET x", b"GET ?", b"POST x", b"BREW x", b"GET test:80",
+        b"CONNECT te|st:80", b"GET /#x", b"GET /%", b"GET /?%zz",
+        b'GET /"', b"GET /?{}", b"GET /[x]", b"GET /\\", b"GET http:///",
+        b"GET http://:80/", b"GET http://me@test/", b"GET http://test:x/",
+        b"GET 1://test/", b"GET http:/test", b"GET //te^st",
+    )]),
+    ("misdirected", 421, [
+        b"GET https://test/ HTTP/1.1", b"POST HTTPS://test/ HTTP/1.1",
+        b"GET ftp://test/ HTTP/1.1", b"GET https:/// HTTP/1.1",
     ]),
     ("version", 505, [b"GET / HTTP/2.0", b"GET / HTTP/3", b"GET / HTTP/0.9"]),
     ("no-version", 400, [
@@ -58,11 +74,22 @@ FIELDS = [
     )]),
     ("coding", 501, [
         b"Transfer-Encoding: gzip, chunked",
+        b'Transfer-Encoding: gzip\t; a = "b" ,\tchunked',
         b"Transfer-Encoding: gzip;q=1\r\nTransfer-Encoding: Chunked",
     ]),
 ]
+# What is no host, even with a good target.
+NO_HOSTS = (
+    b"a b", b"a/b", b"me@test", b"test:x", b"test:1:2", b"%zz", b"[::1",
+    b"::1", b"[]", b"[1]", b"[:::]", b"[test]", b"[::1]x", b"t\xe9st",
+)
 WHOLE = [
     ("no-host", 400, [LINE + b"X: y" + END, LINE + b"\r\n"]),
+    ("bad-host", 400, [LINE + b"Host: " + host + END for host in NO_HOSTS]),
+    ("bad-host", 400, [
+        b"GET http://test/ HTTP/1.1\r\nHost: te st" + END,
+        b"GET / HTTP/1.0\r\nHost: te st" + END,
+    ]),
     ("space-before-colon", 400, [LINE + b"Host : test" + END]),
     ("obs-fold", 400, [LINE + b" X: y\r\n" + HOST + b"\r\n"]),
     ("bare-lf", 400, [
@@ -90,6 +117,23 @@ WRONG: list[tuple[str, bytes, int]] = [
 ]
 
 
+
+
+
+def assert_well_written(answer: Answer) -> None:
+    """It is as a sender has to write it, down to each blank."""
+    first, *lines = answer.raw.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert re.fullmatch(rb"HTTP/1\.1 [1-5][0-9]{2} [\t -~]*", first), first
+    for line in lines:
+        assert re.fullmatch(rb"[A-Za-z-]+:( [!-~]+)+", line), line
+    names = [name for name, _ in answer.fields]
+    assert {"Date", "Content-Type", "Content-Length"} <= set(names)
+    assert len(names) == len(set(names)), "each once"
+    assert not {"Transfer-Encoding", "Trailer", "Upgrade"} & set(names)
+    assert answer.get("Connection") in ("", "close", "keep-alive")
+    assert DATE.fullmatch(answer.get("Date")), answer
+
+
 def refusal(shared: Running, data: bytes) -> int:
     """The status of the one answer to data, which must close."""
     with shared.client(data) as client:
@@ -112,6 +156,43 @@ def test_wrong(shared: Running, name: str) -> None:
             if found != status:
                 failures.append((sent, found, f"expected {status}"))
     assert not failures
+
+
+# One for each status that a refusal can have at once.
+REFUSED = [
+    (400, b"%b / HTTP/1.1\r\n\r\n"),
+    (400, b"%b / HTTP/1.1\r\nHost: test\r\n : \r\n\r\n"),
+    (421, b"%b https://test/ HTTP/1.1\r\n" + HOST + b"\r\n"),
+    (414, b"%b /" + b"x" * 9000),
+    (431, b"%b / HTTP/1.1\r\n" + b"X: y\r\n" * 101),
+    (501, b"%b / HTTP/1.1\r\n" + HOST
+     + b"Transfer-Encoding: gzip, chunked" + END),
+    (505, b"%b / HTTP/2.0\r\n" + HOST + b"\r\n"),
+]
+
+
+@rule("explained")
+def test_explained(shared: Running) -> None:
+    for status, data in REFUSED:
+        with shared.client(data % b"GET") as client:
+            answer = client.answer()
+        assert (answer.status, answer.closes) == (status, True)
+        assert_well_written(answer)
+        title, _, why = answer.body.decode().partition("<p>")[2].partition(":")
+        assert title.startswith(f"{status} ") and len(why) > 10, answer
+        assert "again" in why, "does it help to try again?"
+        assert status != 505 or "HTTP/1.1" in why
+
+
+@rule("refused-head")
+def test_refused_head(shared: Running) -> None:
+    for status, data in REFUSED:
+        for before in (b"", b"\r\n"):
+            with shared.client(before + data % b"HEAD") as client:
+                answer = client.answer(head=True)
+                assert (answer.status, answer.closes) == (status, True)
+                assert int(answer.get("Content-Length")) > 0
+                assert client.rest() == b"", "HEAD has no body"
 
 
 def long_line(size: int) -> bytes:
@@ -206,8 +287,11 @@ def test_body(shared: Running) -> None:
 @rule("expect")
 def test_expect(shared: Running) -> None:
     fields = HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n"
-    for method, status in ((b"POST", 405), (b"GET", 200)):
-        with shared.client(method + b" / HTTP/1.1\r\n" + fields) as client:
+    for line, status in (
+        (b"POST / HTTP/1.1\r\n", 405), (LINE, 200),
+        (b"POST / HTTP/1.0\r\n", 405),  # there it has no meaning
+    ):
+        with shared.client(line + fields) as client:
             answer = client.answer()
             assert (answer.status, answer.closes) == (status, True)
             client.send_if_open(b"abc")

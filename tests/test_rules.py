@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.solutions import COMMON, TOUCHED, solutions
+from tools.rfc import REQUIREMENTS
 from tools.rules import RULES
 from tools.servers import LESSONS, SERVERS, Server
 
@@ -38,6 +39,21 @@ def test_rules_have_text_and_place() -> None:
     for name, each in RULES.items():
         assert re.fullmatch("[a-z0-9-]+", name)
         assert each.text and each.where, name
+
+
+def test_each_line_of_the_rfcs_is_proved_or_not_for_us() -> None:
+    for each in REQUIREMENTS:
+        assert each.level in ("MUST", "MUST NOT", "SHOULD", "SHOULD NOT")
+        assert set(each.rules) <= set(RULES), each
+        assert bool(each.rules) != bool(each.why), each
+        assert not each.but or each.level == "SHOULD", "a MUST has no but"
+    lines = [(each.rfc, each.section, each.text) for each in REQUIREMENTS]
+    assert len(set(lines)) == len(lines)
+    places = [
+        (rfc, [int(n) for n in section.split()[0].split(".")])
+        for rfc, section, _ in lines
+    ]
+    assert places == sorted(places)
 
 
 def test_solutions_name_exercises_rules_and_lessons() -> None:

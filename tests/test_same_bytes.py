@@ -79,6 +79,15 @@ def test_same_sections(each: Server) -> None:
         ), title
 
 
+def test_coroutines_have_it_too() -> None:
+    """asyncio in miniature is no server of the list, but reads HTTP."""
+    coroutines = ROOT / "06_asyncio" / "coroutines.py"
+    until, _ = SHARED["HTTP"]
+    assert section(coroutines.read_text(), "HTTP", until) == section(
+        SOURCES[by_name("02").path], "HTTP", until
+    )
+
+
 def idea(name: str) -> list[str]:
     """The lines of a server's own idea."""
     source = SOURCES[by_name(name).path]

@@ -22,8 +22,7 @@ def test_soak(server: Server) -> None:
         workers = process.processes()[1:]
         # Tests run side by side, so an answer may take its time.
         report = soak(
-            process.port, process.pid, SECONDS, seed=7, clients=16,
-            patience=60,
+            process.port, process.pid, SECONDS, seed=7, clients=16, patience=60
         )
         assert report.faults == []
         assert report.answered > 0 and report.cut_by_client > 0

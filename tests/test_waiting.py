@@ -63,9 +63,7 @@ def assert_dropped(
     begin = time.monotonic()
     clients = [process.client(data) for data in begun]
     before = time.monotonic() - begin
-    took = before + min(
-        dropped(clients, dribble, patience(process))
-    )
+    took = before + min(dropped(clients, dribble, patience(process)))
     assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s already"
     for client in clients:
         assert client.received.split(b"\r\n")[0] in REFUSED
@@ -90,9 +88,7 @@ def test_silent(server: Server) -> None:
 def test_dribble(server: Server) -> None:
     # Each byte comes well within 10 s: the whole head has to.
     with running(server) as process:
-        assert_dropped(
-            process, [b"GET / HTTP/1.1\r\n"], b"X: y\r\n" * 20,
-        )
+        assert_dropped(process, [b"GET / HTTP/1.1\r\n"], b"X: y\r\n" * 20)
 
 
 @slow

@@ -17,8 +17,9 @@ class Peer:
 
     name: what users type, as in ``--peers nginx,node``; title: a few
     words; about: what it is, in a sentence; start: its command line, from
-    the root of the repository, with {python}, {host}, {port} and {folder}
-    (an empty folder of its own) to be filled in; packages: what pip has
+    the root of the repository, with {python}, {host}, {port}, {folder}
+    (an empty folder of its own), {ours} (the interpreter of the tools) and
+    {site} (a folder to serve) to be filled in; packages: what pip has
     to install for it; module: what must then be importable; get: how to
     get its program, if it is not a Python package; since: the oldest
     Python it runs on.
@@ -146,10 +147,7 @@ PEERS = (
 
 def by_name(name: str) -> Peer:
     """The peer called name. Raises KeyError if there is none."""
-    for peer in PEERS:
-        if peer.name == name:
-            return peer
-    raise KeyError(name)
+    return {peer.name: peer for peer in PEERS}[name]
 
 
 def select(names: str) -> list[Peer]:
@@ -158,16 +156,13 @@ def select(names: str) -> list[Peer]:
     Raises ValueError with a sentence if one does not exist, or there is
     none in the list.
     """
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = {name.strip() for name in names.split(",")} - {""}
+    known = [peer.name for peer in PEERS]
     if not wanted:
         raise ValueError("--peers names no peer")
-    if "all" in wanted:
-        return list(PEERS)
-    known = [peer.name for peer in PEERS]
-    for name in wanted:
-        if name not in known:
-            raise ValueError(
-                f"no peer is called {name!r}; there are {', '.join(known)}, "
-                "and all"
-            )
-    return [peer for peer in PEERS if peer.name in wanted]
+    for name in sorted(wanted - {"all", *known}):
+        raise ValueError(
+            f"no peer is called {name!r}; there are {', '.join(known)}, "
+            "and all"
+        )
+    return [p for p in PEERS if "all" in wanted or p.name in wanted]

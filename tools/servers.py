@@ -89,6 +89,13 @@ HTTP_SERVER_LETS_PASS = (
     ("empty-line", "an empty line ends the connection for it"),
     ("dribble", "its time-out begins again with each byte"),
     ("nonsense", "it answers some requests without a status line"),
+    ("well-written", "it says HTTP/1.0, and Connection twice in errors"),
+    ("later-version", "it answers in HTTP/1.0, whatever it was asked in"),
+    ("bad-host", "http.server does not look at Host"),
+    ("bad-target", "it leaves the target to the handler"),
+    ("misdirected", "it leaves the target to the handler"),
+    ("explained", "it takes most of these for requests"),
+    ("refused-head", "it takes most of these for requests"),
 )
 
 SERVERS = (

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tools.bench import __main__ as command
 from tools.bench.session import Session
 from tools.data.results import Results, load
 
@@ -17,16 +18,24 @@ LOAD = "ab" if shutil.which("ab") else "python"
 def options(module: ModuleType, *words: str) -> argparse.Namespace:
     """Its options; nonsense raises argparse.ArgumentError."""
     parser = argparse.ArgumentParser(exit_on_error=False)
-    module.add_options(parser)
+    command.experiment_options(parser, name_of(module), module)
     return parser.parse_args(words)
 
 
-def run(
-    module: ModuleType, folder: Path, *words: str
-) -> tuple[int, Results]:
+def name_of(module: ModuleType) -> str:
+    """What it is called on the command line."""
+    return module.__name__.rpartition(".")[2]
+
+
+def status_of(module: ModuleType, chosen: argparse.Namespace) -> int:
+    """Run it in this process; its status."""
+    return command.run(name_of(module), module, chosen)
+
+
+def run(module: ModuleType, folder: Path, *words: str) -> tuple[int, Results]:
     """Run it in this process; its status, and what it kept."""
     chosen = options(module, *words, "--output", str(folder))
-    return module.run(chosen), load(folder)
+    return status_of(module, chosen), load(folder)
 
 
 def session(folder: Path, **more: Any) -> Session:

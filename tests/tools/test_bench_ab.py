@@ -36,32 +36,29 @@ def test_a_good_run() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "requests", "failed", "more"),
-    [
-        # Ended by its time.
-        ("keep_alive", 242, 0, {"finished": True, "kept_alive": 242}),
-        # Answers that are errors are no failures,
-        ("non_2xx", 50, 0, {"non_2xx": 50}),
-        # bodies of another length are.
-        ("length_failures", 1, 49, {"per_second": 1 / 0.231}),
-        ("interrupted", 236, 0, {"finished": False, "per_second": 237.48}),
-        ("interrupted_no_answer", 0, 0, {
-            "finished": False, "per_second": 0.0, "latency_ms": {},
-            "body_bytes": None,
-        }),
-        # Each failed request counts once. ab prints: 50 complete, 21
-        # failed (Receive 7, Length 7, Exceptions 7),
-        ("reset_counted", 43, 7, {"per_second": 43 / 0.096}),
-        # 40 complete, 47 failed (Receive 8, Length 31, ...): the first,
-        ("first_failed", 32, 8, {"body_bytes": None}),
-        # 5000 complete, 49657 requests a second: it had died.
-        ("server_died", 13, 4987, {"per_second": 13 / 0.101}),
-        ("macos_keep_alive", 1000, 0, {
-            "finished": True, "kept_alive": 1000, "per_second": 96.04,
-        }),
-    ],
-)
+@pytest.mark.parametrize(("name", "requests", "failed", "more"), [
+    # Ended by its time.
+    ("keep_alive", 242, 0, {"finished": True, "kept_alive": 242}),
+    # Answers that are errors are no failures,
+    ("non_2xx", 50, 0, {"non_2xx": 50}),
+    # bodies of another length are.
+    ("length_failures", 1, 49, {"per_second": 1 / 0.231}),
+    ("interrupted", 236, 0, {"finished": False, "per_second": 237.48}),
+    ("interrupted_no_answer", 0, 0, {
+        "finished": False, "per_second": 0.0, "latency_ms": {},
+        "body_bytes": None,
+    }),
+    # Each failed request counts once. ab prints: 50 complete, 21
+    # failed (Receive 7, Length 7, Exceptions 7),
+    ("reset_counted", 43, 7, {"per_second": 43 / 0.096}),
+    # 40 complete, 47 failed (Receive 8, Length 31, ...): the first,
+    ("first_failed", 32, 8, {"body_bytes": None}),
+    # 5000 complete, 49657 requests a second: it had died.
+    ("server_died", 13, 4987, {"per_second": 13 / 0.101}),
+    ("macos_keep_alive", 1000, 0, {
+        "finished": True, "kept_alive": 1000, "per_second": 96.04,
+    }),
+])
 def test_what_counts(
     name: str, requests: int, failed: int, more: dict[str, object]
 ) -> None:
@@ -77,32 +74,29 @@ def test_one_request_has_no_percentiles() -> None:
     assert set(latency) == set(ab.parse(read("ok")).latency_ms)
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence", "requests"),
-    [
-        ("refused", "ab gave up: the server refused the connection", 0),
-        ("reset", "ab gave up after 5 requests: a connection was reset", 5),
-        ("timeout", "ab gave up: no answer came before ab's timeout", 0),
-        ("open_files", "ab gave up: ab reached the limit of open files", 0),
-        (
-            "usage_error",
-            "ab does not accept its command: Cannot use concurrency level "
-            "greater than total number of requests",
-            0,
-        ),
-        (
-            "macos_reset",
-            "ab gave up after 236 requests: a connection was reset",
-            236,
-        ),
-        (
-            "macos_no_ports",
-            "ab gave up after 16374 requests: no local port was free for "
-            "another connection",
-            16374,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "sentence", "requests"), [
+    ("refused", "ab gave up: the server refused the connection", 0),
+    ("reset", "ab gave up after 5 requests: a connection was reset", 5),
+    ("timeout", "ab gave up: no answer came before ab's timeout", 0),
+    ("open_files", "ab gave up: ab reached the limit of open files", 0),
+    (
+        "usage_error",
+        "ab does not accept its command: Cannot use concurrency level "
+        "greater than total number of requests",
+        0,
+    ),
+    (
+        "macos_reset",
+        "ab gave up after 236 requests: a connection was reset",
+        236,
+    ),
+    (
+        "macos_no_ports",
+        "ab gave up after 16374 requests: no local port was free for "
+        "another connection",
+        16374,
+    ),
+])
 def test_no_figures_and_why(name: str, sentence: str, requests: int) -> None:
     with pytest.raises(ab.AbError) as caught:
         ab.parse(read(name))

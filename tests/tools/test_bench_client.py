@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.marks import Patch, Said
 from tools.bench import ab
 from tools.bench import client as module
-from tools.bench.server import Process, start
+from tools.bench.server import Running, start
 from tools.common.launch import Launched, eventually
 from tools.servers import ROOT, by_name
 
@@ -25,13 +26,13 @@ def client(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Process]:
+def running() -> Iterator[Running]:
     with start(by_name("03"), 0.02) as process:
         yield process
 
 
 @pytest.mark.parametrize("keep_alive", [False, True])
-def test_figures_as_ab_prints_them(running: Process, keep_alive: bool) -> None:
+def test_figures_as_ab_prints_them(running: Running, keep_alive: bool) -> None:
     load = ab.Load(5, 50, keep_alive=keep_alive)
     done = client(*load.command(running.url, ()))
     report = ab.parse(done.stdout)
@@ -45,7 +46,7 @@ def test_figures_as_ab_prints_them(running: Process, keep_alive: bool) -> None:
     assert 0 < report.per_second <= 5 / 0.02
 
 
-def test_it_ends_when_the_time_is_up(running: Process) -> None:
+def test_it_ends_when_the_time_is_up(running: Running) -> None:
     done = client("-t", "1", "-n", "100000", "-c", "2", running.url)
     report = ab.parse(done.stdout)
     assert report.finished
@@ -57,14 +58,14 @@ def test_it_ends_when_the_time_is_up(running: Process) -> None:
     ("path", "counted"), [("none", (4, 0, 4)), (NOBODY, (0, 4, 0))]
 )
 def test_what_goes_wrong_is_counted(
-    running: Process, path: str, counted: tuple[int, int, int]
+    running: Running, path: str, counted: tuple[int, int, int]
 ) -> None:
     url = path if path == NOBODY else running.url + path
     report = ab.parse(client("-n", "4", "-c", "2", url).stdout)
     assert (report.requests, report.failed, report.non_2xx) == counted
 
 
-def test_an_interrupt_prints_what_there_is(running: Process) -> None:
+def test_an_interrupt_prints_what_there_is(running: Running) -> None:
     before = running.cpu()
     words = [*CLIENT, "-n", "100000", "-c", "2", running.url]
     process = Launched(words, cwd=ROOT)
@@ -79,16 +80,12 @@ def test_an_interrupt_prints_what_there_is(running: Process) -> None:
     assert report.requests > 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("-n", "1", "-c", "2", NOBODY), ("-n", "x", NOBODY),
-        ("ftp://127.0.0.1/",), ("http://127.0.0.1:port/",), (),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("-n", "1", "-c", "2", NOBODY), ("-n", "x", NOBODY),
+    ("ftp://127.0.0.1/",), ("http://127.0.0.1:port/",), (),
+])
 def test_nonsense_gives_a_sentence(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["client", *words])
     with pytest.raises(SystemExit) as caught:

@@ -12,13 +12,13 @@ import psutil
 import pytest
 from rich.console import Console
 
+from tests.marks import Patch, Said
 from tools.bench import __main__ as command
 from tools.bench import preflight
 from tools.common.launch import Launched, eventually
 from tools.data import raw, results
 from tools.servers import ROOT, SERVERS, SKETCHES
 
-Said = pytest.CaptureFixture[str]
 Smoke = tuple[subprocess.CompletedProcess[str], Path]
 SMOKE = (
     sys.executable, "-m", "tools.bench", "--smoke", "--only", "02,05-heap",
@@ -29,10 +29,7 @@ DEMO = """\
 HELP = "a demonstration (no time at all)"
 ON_EVERY_PAGE = True
 
-def add_options(parser):
-    parser.add_argument("--size", type=int, default=0)
-    parser.add_argument("--output")
-    parser.add_argument("--no-site", action="store_true")
+OPTIONS = [("--size", {"type": int, "default": 0})]
 
 def run(options):
     print("measured")
@@ -41,9 +38,7 @@ def run(options):
 
 
 @pytest.fixture
-def demo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[dict[str, str]]]:
+def demo(tmp_path: Path, monkeypatch: Patch) -> Iterator[list[dict[str, str]]]:
     """An experiment called demo; with which words the site was built."""
     (tmp_path / "x_a_demo.py").write_text(DEMO)
     monkeypatch.syspath_prepend(tmp_path)
@@ -70,35 +65,32 @@ def refused(words: list[str], capsys: Said) -> str:
     return said.err
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("--only nonsense", "no server is called 'nonsense'"),
-        ("--only ,", "it names no server"),
-        ("--smoke --only 02-sketch", "--only names no server"),
-        ("--repeats 0", "'0' is not a number from 1 to 50"),
-        ("--repeats many", "'many' is not a number from 1 to 50"),
-        ("--full --smoke", "not allowed with"),
-        ("--peers banana", "no peer is called 'banana'; there are nginx,"),
-        ("--peers ,", "--peers names no peer"),
-        ("--peers nginx --full", "not allowed with"),
-        ("--peers nginx --reference", "--reference with --peers needs all"),
-        ("--reference", "--reference needs --full"),
-        ("--full --only 3 --reference", "needs --full, and all"),
-        ("--full --reference --output x", "not allowed with"),
-        (f"--output {__file__}", "it names a file, not a folder"),
-        ("--banana", "--banana"),
-        ("--beside", "expected at least one argument"),
-        ("--beside nowhere", "--beside nowhere: results.json cannot be re"),
-        ("--beside x --smoke", "not allowed with"),
-        ("--beside x --only 3", "--beside measures nothing"),
-        ("--beside x --no-site", "--beside is there to build the site"),
-        (f"--beside {ROOT}/docs/data/soak", "it holds a run of soak, and"),
-        ("banana", "there is no experiment 'banana'; there are demo"),
-        ("demo --size x", "argument --size: invalid int value"),
-        ("demo again", "unrecognized arguments: again"),
-    ],
-)
+@pytest.mark.parametrize(("words", "sentence"), [
+    ("--only nonsense", "no server is called 'nonsense'"),
+    ("--only ,", "it names no server"),
+    ("--smoke --only 02-sketch", "--only names no server"),
+    ("--repeats 0", "'0' is not a number from 1 to 50"),
+    ("--repeats many", "'many' is not a number from 1 to 50"),
+    ("--full --smoke", "not allowed with"),
+    ("--peers banana", "no peer is called 'banana'; there are nginx,"),
+    ("--peers ,", "--peers names no peer"),
+    ("--peers nginx --full", "not allowed with"),
+    ("--peers nginx --reference", "--reference with --peers needs all"),
+    ("--reference", "--reference needs --full"),
+    ("--full --only 3 --reference", "needs --full, and all"),
+    ("--full --reference --output x", "not allowed with"),
+    (f"--output {__file__}", "it names a file, not a folder"),
+    ("--banana", "--banana"),
+    ("--beside", "expected at least one argument"),
+    ("--beside nowhere", "--beside nowhere: results.json cannot be re"),
+    ("--beside x --smoke", "not allowed with"),
+    ("--beside x --only 3", "--beside measures nothing"),
+    ("--beside x --no-site", "--beside is there to build the site"),
+    (f"--beside {ROOT}/docs/data/soak", "it holds a run of soak, and"),
+    ("banana", "there is no experiment 'banana'; there are demo"),
+    ("demo --size x", "argument --size: invalid int value"),
+    ("demo again", "unrecognized arguments: again"),
+])
 def test_nonsense_gives_one_sentence_and_status_2(
     words: str, sentence: str, capsys: Said, demo: object
 ) -> None:
@@ -151,13 +143,10 @@ def test_every_experiment_explains_itself(name: str, capsys: Said) -> None:
     assert "--output DIR" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "built"),
-    [
-        ([], 0, 1), (["--size", "4"], 4, 0), (["--no-site"], 0, 0),
-        (["--output", "x"], 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("words", "status", "built"), [
+    ([], 0, 1), (["--size", "4"], 4, 0), (["--no-site"], 0, 0),
+    (["--output", "x"], 0, 0),
+])
 def test_an_experiment_runs_and_the_site_shows_it(
     words: list[str], status: int, built: int, demo: list[dict[str, str]],
     capsys: Said,
@@ -167,8 +156,13 @@ def test_an_experiment_runs_and_the_site_shows_it(
     assert len(demo) == built
 
 
+def test_a_site_that_cannot_be_built(demo: object, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(command, "_build_site", lambda *_, **more: 1)
+    assert command.main(["demo"]) == 1
+
+
 def test_an_experiment_is_not_the_readers_run_of_the_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(results, "OWN", tmp_path)
     run = results.load(results.REFERENCE)
@@ -244,19 +238,16 @@ def test_an_interrupted_run_keeps_what_it_has(
 # The machine --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("program", "user", "said", "found"),
-    [
-        ("apt-get", 1000, "sudo apt-get install -y apache2-utils", False),
-        ("apt-get", 0, "That did not work.", False),
-        ("apk", 0, "ab (ApacheBench) is missing: apk add apache2-u", True),
-        ("ab", 0, "", True),
-        ("none", 0, "no package manager I know", False),
-    ],
-)
+@pytest.mark.parametrize(("program", "user", "said", "found"), [
+    ("apt-get", 1000, "sudo apt-get install -y apache2-utils", False),
+    ("apt-get", 0, "That did not work.", False),
+    ("apk", 0, "ab (ApacheBench) is missing: apk add apache2-u", True),
+    ("ab", 0, "", True),
+    ("none", 0, "no package manager I know", False),
+])
 def test_ab_is_installed_or_it_says_how(
     program: str, user: int, said: str, found: bool, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: Said,
+    monkeypatch: Patch, capsys: Said,
 ) -> None:
     tell = "echo This is ApacheBench, Version 2.3"
     install = (
@@ -287,16 +278,13 @@ def test_facts_about_the_machine() -> None:
     assert "256 open files" in text
 
 
-@pytest.mark.parametrize(
-    ("release", "kernel"),
-    [
-        ("6.1.0-18-amd64", "Linux 6.1.0"),
-        ("5.15.90.1-microsoft-standard-WSL2", "Linux 5.15.90.1 (WSL)"),
-        ("6.9-anna+", "Linux 6.9"),
-    ],
-)
+@pytest.mark.parametrize(("release", "kernel"), [
+    ("6.1.0-18-amd64", "Linux 6.1.0"),
+    ("5.15.90.1-microsoft-standard-WSL2", "Linux 5.15.90.1 (WSL)"),
+    ("6.9-anna+", "Linux 6.9"),
+])
 def test_releases_lose_the_names_in_them(
-    release: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+    release: str, kernel: str, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "release", lambda: release)

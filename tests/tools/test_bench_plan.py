@@ -11,19 +11,19 @@ ALL = list(SERVERS)
 FEW = [by_name("03-pool"), by_name("07")]
 
 
-def of_peers(with_wrk: bool = True, ports: bool = True) -> list[plan.Task]:
-    return plan.peers(select("nginx"), FEW, with_wrk, ports)
+def of_peers(with_wrk: bool = True) -> list[plan.Task]:
+    return plan.peers(select("nginx"), FEW, with_wrk)
 
 
 def test_the_classic_run_is_exactly_the_classic_command() -> None:
-    for task in plan.classic(ALL, SKETCHES):
+    for task in plan.suites("classic", ALL, SKETCHES):
         words = task.load.command("http://127.0.0.1:8000/", ("ab",))
         assert words[:-1] == ["ab", "-n", "1000", "-c", "10"]
         assert task.delay == 0.1
 
 
 def test_every_server_is_in_every_suite() -> None:
-    tasks = plan.default(FEW, True)
+    tasks = plan.suites("default", FEW)
     assert [(t.suite, t.server.name) for t in tasks] == [
         (suite, server.name)
         for suite in ("classic", "many", "raw-new", "raw-keep")
@@ -38,39 +38,34 @@ def test_every_server_is_in_every_suite() -> None:
 
 def test_sketches_only_under_the_classic_load() -> None:
     for tasks in (
-        plan.default(FEW, True, SKETCHES), plan.classic(FEW, SKETCHES),
+        plan.suites("default", FEW, SKETCHES),
+        plan.suites("classic", FEW, SKETCHES),
     ):
         found = [t.suite for t in tasks if t.server in SKETCHES]
         assert found == ["classic"] * 7
 
 
-@pytest.mark.parametrize(
-    "tasks", [plan.default(ALL, False), of_peers(ports=False)],
-    ids=["default", "peers"],
-)
 def test_few_new_connections_where_ports_stay_busy(
-    tasks: list[plan.Task]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for task in tasks:
+    monkeypatch.setattr(plan, "MOST_NEW", plan.PORTS_ELSEWHERE)
+    for task in (*plan.suites("default", ALL), *of_peers()):
         if not task.load.keep_alive:
             assert isinstance(task.load, Load)
             assert task.load.requests <= plan.PORTS_ELSEWHERE
 
 
-def test_each_peer_has_one_worker() -> None:
+def test_peers_have_one_worker_and_wrk_keeps_connections() -> None:
     for task in of_peers():
         assert (task.delay, task.load.clients) == (0.0, 100)
         wanted = ("--workers", "1") if task.server.name == "07" else ()
         assert task.options == wanted
-
-
-def test_wrk_keeps_connections_ab_makes_new_ones() -> None:
-    loads = {t.suite: t.load for t in of_peers()}
-    assert isinstance(loads["peer-keep"], wrk.Load)
-    assert not loads["peer-new"].keep_alive
-    without = {t.suite: t.load for t in of_peers(with_wrk=False)}
-    assert isinstance(without["peer-keep"], Load)
-    assert without["peer-keep"].keep_alive
+        kept = task.suite == "peer-keep"  # ab makes new ones
+        assert isinstance(task.load, wrk.Load) == kept
+        assert task.load.keep_alive == kept
+    for task in of_peers(with_wrk=False):
+        assert isinstance(task.load, Load)
+        assert task.load.keep_alive == (task.suite == "peer-keep")
 
 
 def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:

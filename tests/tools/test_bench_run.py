@@ -15,7 +15,9 @@ import psutil
 import pytest
 from rich.console import Console
 
+from tests.marks import Patch
 from tests.tools.experiment import session as a_session
+from tests.tools.faulty import faulty
 from tools.bench import load as loads
 from tools.bench import plan, server, session, sweep, table, wrk
 from tools.bench import run as bench_run
@@ -32,80 +34,19 @@ from tools.data.results import (
 )
 from tools.peers import Peer
 from tools.peers import by_name as peer_by_name
-from tools.servers import ROOT, Server, by_name
+from tools.servers import Server, by_name
 
 MakeServer = Callable[..., Any]
 SHORT = Load(4, 40, 60)
 
-# A server with a fault: the page for each request, a thread for each.
-FAKE = f"""
-import os, signal, socket, struct, sys, threading, time
-sys.path.insert(0, {str(ROOT)!r})
-from tools.bench.peers import page
-fault = sys.argv[1]
-port = int(sys.argv[2]) if len(sys.argv) == 3 else 0  # as a peer
-answered = 0
-last = threading.Lock()
-text = {{
-    "busy": page.KEPT.replace(b"200 OK", b"503 Busy"),
-    "another page": page.KEPT.replace(b"works!", b"burns!"),
-    "another type": page.KEPT.replace(b"; charset=utf-8", b""),
-}}.get(fault, page.KEPT)
-
-def answer(connection):
-    global answered
-    with connection:
-        if not connection.recv(4096):
-            return
-        answered += 1
-        if fault == "dies" and answered > 10:
-            last.acquire()
-            print("no more today", file=sys.stderr, flush=True)
-            os._exit(3)
-        if fault == "falls silent" and answered > 10:
-            time.sleep(600)
-        if fault == "resets" and answered % 5 == 0:
-            linger = struct.pack("ii", 1, 0)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            return
-        connection.sendall(text)
-
-if fault == "crashes":
-    raise SystemExit("no such colour")
-if fault == "never ready":
-    time.sleep(600)
-if fault == "ignores SIGTERM":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if fault == "leaves a worker" and os.fork() == 0:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(600)
-listener = socket.create_server(("127.0.0.1", port), backlog=64)
-if not port:
-    url = "http://127.0.0.1:%d/" % listener.getsockname()[1]
-    print(f"Serving on {{url}} (Ctrl-C to stop)", flush=True)
-while True:
-    connection, _ = listener.accept()
-    threading.Thread(target=answer, args=[connection], daemon=True).start()
-"""
-
-
 @pytest.fixture
 def fake(tmp_path: Path) -> MakeServer:
     """Makes a server, or a peer, with the fault named."""
-    (tmp_path / "fake.py").write_text(FAKE)
 
     def make(fault: str = "good", peer: bool = False) -> Any:
-        name = fault.replace(" ", "_")
-        if peer:
-            words = (sys.executable, str(tmp_path / "fake.py"), fault)
-            return Peer(name, "a fake", "It is none.", (*words, "{port}"))
-        file = tmp_path / f"{name}.py"
-        file.write_text(
-            f"import runpy, sys\nsys.argv[1:] = [{fault!r}]\n"
-            f"runpy.run_path({str(tmp_path / 'fake.py')!r})\n"
-        )
-        lessons = by_name("03").lessons
-        return Server(name, 3, str(file), "a fake", "a thread", lessons)
+        one = faulty(tmp_path, fault)
+        words = (sys.executable, one.file, "--port", "{port}")
+        return Peer(one.name, "a fake", "None.", words) if peer else one
 
     return make
 
@@ -166,26 +107,23 @@ def test_a_good_run_has_every_figure_and_is_saved(
     assert saved.points == bench.results.points
 
 
-@pytest.mark.parametrize(
-    ("fault", "peer", "words"),
-    [
-        ("crashes", False, "the server does not start: no such colour"),
-        ("crashes", True, "the server does not start: no such colour"),
-        ("never ready", False, "the server was not ready 0.5 s after its "
-         "start"),
-        ("never ready", True, "the server was not ready 0.5 s after its "
-         "start"),
-        ("busy", False, "GET / is answered with status 503"),
-        ("another page", True, "GET / is answered with another page (249 "
-         "bytes instead of 249)"),
-        ("another type", True, "GET / is answered with Content-Type: "
-         "text/html instead of text/html; charset=utf-8"),
-        ("dies", False, "the server died: no more today"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "peer", "words"), [
+    ("crashes", False, "the server does not start: no such colour"),
+    ("crashes", True, "the server does not start: no such colour"),
+    ("never ready", False, "the server was not ready 0.5 s after its "
+     "start"),
+    ("never ready", True, "the server was not ready 0.5 s after its "
+     "start"),
+    ("busy", False, "GET / is answered with status 503"),
+    ("another page", True, "GET / is answered with another page (249 "
+     "bytes instead of 249)"),
+    ("another type", True, "GET / is answered with Content-Type: "
+     "text/html instead of text/html; charset=utf-8"),
+    ("dies", False, "the server died: no more today"),
+])
 def test_a_server_that_does_not_work_is_a_row(
     bench: Session, fake: MakeServer, fault: str, peer: bool,
-    words: str, monkeypatch: pytest.MonkeyPatch,
+    words: str, monkeypatch: Patch,
 ) -> None:
     if fault == "never ready":
         monkeypatch.setattr(server, "READY_SECONDS", 0.5)
@@ -205,7 +143,7 @@ def test_a_server_that_is_missing_is_a_row(bench: Session) -> None:
 
 @pytest.mark.thorough
 def test_a_server_that_falls_silent(
-    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(loads, "GRACE_SECONDS", 0.5)
     run = measure(bench, fake("falls silent"), Load(4, 40, 1))
@@ -225,7 +163,7 @@ def test_failed_requests_are_counted_and_no_end(
 
 @pytest.mark.parametrize("fault", ["ignores SIGTERM", "leaves a worker"])
 def test_what_does_not_end_is_killed(fake: MakeServer, fault: str) -> None:
-    process = server.Process(fake(fault), 0.1)
+    process = server.start(fake(fault), 0.1)
     family = process.processes()
     process.stop(0.3)
     assert not psutil.wait_procs(family, 10)[1]
@@ -233,7 +171,7 @@ def test_what_does_not_end_is_killed(fake: MakeServer, fault: str) -> None:
 
 
 def test_an_interrupt_ends_all_processes(
-    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: Patch
 ) -> None:
     def sample(meter: Meter) -> None:  # the first is before the load
         if len(children()) > 1:
@@ -252,7 +190,7 @@ def test_an_interrupt_ends_all_processes(
 
 @pytest.mark.thorough
 def test_a_sweep_ends_where_server_or_machine_do(
-    bench: Session, fake: MakeServer, monkeypatch: pytest.MonkeyPatch
+    bench: Session, fake: MakeServer, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(plan, "SWEEP_SECONDS", 0.1)
     monkeypatch.setattr(session, "DYING_SECONDS", 10.0)
@@ -273,9 +211,7 @@ def test_a_sweep_ends_where_server_or_machine_do(
     sys.platform != "linux" or not shutil.which("strace"),
     reason="strace is needed",
 )
-def test_system_calls_are_counted(
-    bench: Session, fake: MakeServer
-) -> None:
+def test_system_calls_are_counted(bench: Session, fake: MakeServer) -> None:
     run = measure(bench, fake(), Load(1, 20, 60), "syscalls")
     if run.error and "could not attach" in run.error:
         pytest.skip(run.error)
@@ -285,9 +221,7 @@ def test_system_calls_are_counted(
     assert "strace -f -c -p" in run.command
 
 
-def test_skipped_points_say_why(
-    bench: Session, fake: MakeServer
-) -> None:
+def test_skipped_points_say_why(bench: Session, fake: MakeServer) -> None:
     bench_run.skip(bench, plan.syscalls([fake()]), "strace is not installed")
     saved = load(bench.folder).points
     assert [p.status for p in saved] == ["skipped", "skipped"]
@@ -366,16 +300,13 @@ def run_with(worst: float = 100.0, **figures: Any) -> Run:
     )
 
 
-@pytest.mark.parametrize(
-    ("run", "reason"),
-    [
-        (run_with(), ""),
-        (run_with(failed=2), "2 of 82 requests failed"),
-        (run_with(worst=10_400), "a client waited 10.4 s for its answer"),
-        (run_with(requests=6), "2 of 8 clients had no answer after 12 s"),
-        (run_with(error="it burns"), "it burns"),
-    ],
-)
+@pytest.mark.parametrize(("run", "reason"), [
+    (run_with(), ""),
+    (run_with(failed=2), "2 of 82 requests failed"),
+    (run_with(worst=10_400), "a client waited 10.4 s for its answer"),
+    (run_with(requests=6), "2 of 8 clients had no answer after 12 s"),
+    (run_with(error="it burns"), "it burns"),
+])
 def test_why_a_line_ends(run: Run, reason: str) -> None:
     point = Point("03", "sweep", 8, 0.1, runs=[run])
     sweep.judge(point)
@@ -386,9 +317,7 @@ def test_why_a_line_ends(run: Run, reason: str) -> None:
     assert not point.end
 
 
-def test_a_load_that_does_not_end_is_killed(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_does_not_end_is_killed(monkeypatch: Patch) -> None:
     monkeypatch.setattr(loads, "END_SECONDS", 0.2)
     stubborn = (
         "import signal, time; signal.signal(2, signal.SIG_IGN); "

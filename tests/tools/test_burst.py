@@ -1,6 +1,7 @@
 """The burst: clients that begin together, and their moments."""
 
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.marks import Patch
 from tools.bench.recording import burst
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -16,55 +18,40 @@ PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 @contextmanager
 def listening(answer: Callable[[socket.socket], bytes]) -> Iterator[int]:
     """A server that says this to each request; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:  # it is closed
-                return
-            with connection:
-                connection.recv(1000)
-                connection.sendall(answer(connection))
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1000)
+            self.request.sendall(answer(self.request))
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield int(listener.getsockname()[1])
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
+    address = ("127.0.0.1", 0)
+    with socketserver.ThreadingTCPServer(address, Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
 
 
-def test_all_begin_before_the_first_is_answered(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_all_begin_before_the_first_is_answered() -> None:
+    looks: list[int] = []
     all_sent = threading.Barrier(20)  # nobody is answered before
+    there: dict[int, int] = {}
 
-    def serve(connection: socket.socket) -> None:
-        with connection:
-            connection.recv(1000)
-            all_sent.wait(30)
-            connection.sendall(PAGE)
-
-    def accept() -> None:
-        for _ in range(20):
-            connection, _ = listener.accept()
-            threading.Thread(target=serve, args=(connection,)).start()
+    def answer(connection: socket.socket) -> bytes:
+        there[connection.getpeername()[1]] = burst.now()
+        all_sent.wait(30)
+        return PAGE
 
     before = time.time_ns() // 1000
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=accept)
-        thread.start()
-        found = burst.burst("127.0.0.1", listener.getsockname()[1], 20)
-        thread.join()
+    with listening(answer) as port:
+        found = burst.burst(port, 20, lambda: looks.append(burst.now()))
     after = time.time_ns() // 1000
-    assert capsys.readouterr().out == "sent\n"
+    assert all(look >= max(e.sent for e in found) for look in looks)
     assert len({each.port for each in found}) == 20
     assert max(e.sent for e in found) < min(e.first_byte for e in found)
     for each in found:
+        assert each.sent <= there[each.port]
         times = [
             before, each.begun, each.connected, each.sent, each.first_byte,
             each.done, after,
@@ -72,57 +59,29 @@ def test_all_begin_before_the_first_is_answered(
         assert times == sorted(times)
 
 
-def test_a_request_is_sent_before_it_is_there() -> None:
-    there: dict[int, int] = {}
-
-    def answer(connection: socket.socket) -> bytes:
-        there[connection.getpeername()[1]] = burst.now()
-        return PAGE
-
-    with listening(answer) as port:
-        for each in burst.burst("127.0.0.1", port, 10):
-            assert each.sent <= there[each.port]
-
-
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        (PAGE[:-1], "1 bytes came instead of 2"),
-        (PAGE.replace(b"200", b"503"), "503"),
-        (b"", "the answer was 'nothing'"),
-        (b"HTTP/1.1 200 OK\r\n", "200 OK"),  # the head is not whole
-    ],
-)
+@pytest.mark.parametrize(("answer", "sentence"), [
+    (PAGE[:-1], "1 bytes came instead of 2"),
+    (PAGE.replace(b"200", b"503"), "503"),
+    (b"", "the answer was 'nothing'"),
+    (b"HTTP/1.1 200 OK\r\n", "200 OK"),  # the head is not whole
+])
 def test_a_bad_answer(answer: bytes, sentence: str) -> None:
     with (
         listening(lambda _: answer) as port,
         pytest.raises(burst.BurstError, match=sentence),
     ):
-        burst.burst("127.0.0.1", port, 2)
+        burst.burst(port, 2)
 
 
-def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer(monkeypatch: Patch) -> None:
     monkeypatch.setattr(burst, "SECONDS", 0.1)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(burst.BurstError, match=r"no answer within 0\.1 s"),
     ):
-        burst.burst("127.0.0.1", listener.getsockname()[1], 2)
+        burst.burst(listener.getsockname()[1], 2)
 
 
-def test_what_the_program_prints_can_be_read(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with listening(lambda _: PAGE) as port:
-        assert burst.main(["127.0.0.1", str(port), "2"]) == 0
-        found = burst.read(capsys.readouterr().out)
-        assert len(found) == 2
-        assert found[0].begun <= found[1].begun <= found[0].done
-    assert burst.main(["127.0.0.1", str(port), "2"]) == 1
-    assert "refused" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["", "sent\n", "sent\n[1]", "sent\n[[1"])
-def test_nonsense_cannot_be_read(text: str) -> None:
-    with pytest.raises(burst.BurstError, match="the clients said"):
-        burst.read(text)
+def test_nobody_is_there() -> None:
+    with pytest.raises(burst.BurstError, match="refused"):
+        burst.burst(1, 2)

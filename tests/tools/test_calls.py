@@ -1,153 +1,108 @@
 """tools.bench.calls: what strace writes becomes calls."""
 
+from pathlib import Path
+
 import pytest
 
-from tools.bench.calls import Call, parse
+from tools.bench.calls import Call, parse, read
 
 START = 1_700_000_000_000_000  # µs: of the times below
 
 
-def line(thread: int, at: int, text: str) -> str:
+def line(at: int, text: str) -> str:
     """A line as strace writes it; at: µs after START."""
     seconds, rest = divmod(START + at, 1_000_000)
-    return f"{thread} {seconds}.{rest:06} {text}\n"
+    return f"{seconds}.{rest:06} {text}\n"
 
 
-def test_a_call_in_one_line() -> None:
-    text = line(
-        7, 10, 'recvfrom(4, "G"..., 16384, 0, NULL, NULL) = 60 <0.000013>'
+def test_the_threads_are_read_in_one_order(tmp_path: Path) -> None:
+    accept = line(
+        0, "accept4(3, {sa_family=AF_INET, sin_port=htons(40000), "
+        'sin_addr=inet_addr("127.0.0.1")}, [16], SOCK_CLOEXEC) = 5 '
+        "<0.000080>",
     )
-    assert parse(text) == [
-        Call(
-            7, START + 10, "recvfrom", '4, "G"..., 16384, 0, NULL, NULL',
-            START + 23, 60,
-        )
-    ]  # fmt: skip
-
-
-def test_a_call_in_two_lines_with_another_between() -> None:
-    calls = parse(
-        line(1, 0, "accept4(3,  <unfinished ...>")
-        + line(2, 5, "close(9)        = 0 <0.000002>")
-        + line(
-            1, 90, "<... accept4 resumed>{sa_family=AF_INET, "
-            'sin_port=htons(40000), sin_addr=inet_addr("127.0.0.1")}, [16], '
-            "SOCK_CLOEXEC) = 5 <0.000080>",
-        )
-    )  # fmt: skip
-    accept, close = calls
-    assert (accept.thread, accept.name, accept.result) == (1, "accept4", 5)
-    assert (accept.begin, accept.end) == (START, START + 80)
-    assert (accept.fd, accept.port, accept.accepts) == (3, 40000, True)
-    assert (close.thread, close.fd, close.result) == (2, 9, 0)
-
-
-def test_two_threads_in_the_same_call() -> None:
-    first, second = parse(
-        line(1, 0, "futex(0x55, FUTEX_WAIT_PRIVATE, 2, NULL <unfinished ...>")
-        + line(2, 1, "futex(0x56, FUTEX_WAKE_PRIVATE, 1 <unfinished ...>")
-        + line(1, 4, "<... futex resumed>) = 0 <0.000004>")
-        + line(2, 8, "<... futex resumed>) = 1 <0.000007>")
-    )
-    assert (first.thread, first.result, first.end) == (1, 0, START + 4)
-    assert (second.thread, second.result, second.end) == (2, 1, START + 8)
-    assert first.fd is None  # an address is no descriptor
-
-
-def test_a_call_without_its_end() -> None:
-    calls = parse(
-        line(1, 0, "poll([{fd=3, events=POLLIN}], 1, 500 <detached ...>")
-        + line(2, 3, "epoll_wait(4,  <unfinished ...>")
-    )
-    assert [call.end for call in calls] == [None, None]
-    assert [call.result for call in calls] == [None, None]
-    assert calls[0].fd == 3
+    poll = line(9, "poll([{fd=5, events=POLLIN}], 1, 500 <detached ...>")
+    (tmp_path / "calls.1").write_text(accept + poll)
+    (tmp_path / "calls.2").write_text(line(5, "close(9)    = 0 <0.000002>"))
+    first, close, last = read(tmp_path)
+    assert (first.thread, first.name, first.result) == (1, "accept4", 5)
+    assert (first.begin, first.end) == (START, START + 9)
+    assert (first.fd, first.port, first.accepts) == (3, 40000, True)
+    assert close == Call(2, START + 5, "close", "9", START + 7, 0)
+    assert (last.thread, last.end, last.result, last.fd) == (1, None, None, 5)
 
 
 def test_what_is_no_call_is_passed_over() -> None:
     text = (
         "strace: Process 7 attached\n"
-        + line(7, 0, "--- SIGTERM {si_signo=SIGTERM, si_code=SI_USER} ---")
-        + line(7, 1, "+++ exited with 0 +++")
-        + line(7, 2, "+++ killed by SIGKILL +++")
-        + line(7, 3, "<... poll resumed>) = 0 <0.000001>")  # begun before
-        + line(7, 4, "getpid()        = 7 <0.000001>")
-        + line(7, 5, "sendto(5, ")[:-1]  # cut off
+        + line(0, "--- SIGTERM {si_signo=SIGTERM, si_code=SI_USER} ---")
+        + line(1, "+++ exited with 0 +++")
+        + line(2, "+++ killed by SIGKILL +++")
+        + line(3, "<... poll resumed>) = 0 <0.000001>")  # begun before
+        + line(4, "getpid()        = 7 <0.000001>")
+        + line(5, "sendto(5, ")[:-1]  # cut off
     )
-    assert [call.name for call in parse(text)] == ["getpid"]
+    assert [call.name for call in parse(text, 7)] == ["getpid"]
 
 
-@pytest.mark.parametrize(
-    ("text", "result", "error"),
-    [
-        ("accept4(3, 0x7ffe, [16], SOCK_CLOEXEC) = -1 EAGAIN (Resource "
-         "temporarily unavailable) <0.000013>", -1, "EAGAIN"),
-        ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, "
-         "FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out) "
-         "<0.100102>", -1, "ETIMEDOUT"),
-        ("poll([{fd=3, events=POLLIN}], 1, 500) = ? ERESTART_RESTARTBLOCK "
-         "(Interrupted by signal) <0.000300>", None,
-         "ERESTART_RESTARTBLOCK"),
-        ("exit(0)         = ?", None, ""),
-        ("mmap(NULL, 16, PROT_READ, MAP_PRIVATE, -1, 0) = 0x7f5ff8eda000 "
-         "<0.000012>", 0x7F5FF8EDA000, ""),
-        ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.500001>",
-         0, ""),
-        ("restart_syscall(<... resuming interrupted read ...>) = 0 "
-         "<0.493485>", 0, ""),
-        ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>",
-         0x802, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "result", "error"), [
+    ("accept4(3, 0x7ffe, [16], SOCK_CLOEXEC) = -1 EAGAIN (Resource "
+     "temporarily unavailable) <0.000013>", -1, "EAGAIN"),
+    ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, "
+     "FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out) "
+     "<0.100102>", -1, "ETIMEDOUT"),
+    ("poll([{fd=3, events=POLLIN}], 1, 500) = ? ERESTART_RESTARTBLOCK "
+     "(Interrupted by signal) <0.000300>", None,
+     "ERESTART_RESTARTBLOCK"),
+    ("exit(0)         = ?", None, ""),
+    ("mmap(NULL, 16, PROT_READ, MAP_PRIVATE, -1, 0) = 0x7f5ff8eda000 "
+     "<0.000012>", 0x7F5FF8EDA000, ""),
+    ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.500001>",
+     0, ""),
+    ("restart_syscall(<... resuming interrupted read ...>) = 0 "
+     "<0.493485>", 0, ""),
+    ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>",
+     0x802, ""),
+])
 def test_results(text: str, result: int | None, error: str) -> None:
-    (call,) = parse(line(1, 0, text))
+    (call,) = parse(line(0, text), 1)
     assert (call.result, call.error) == (result, error)
     assert call.end is not None
     assert not (call.accepts or call.receives)
 
 
-def test_rounded_times_do_not_overlap() -> None:
-    first, second, other = parse(
-        line(1, 0, "getpid()        = 1 <0.000011>")
-        + line(1, 10, "getpid()        = 1 <0.000001>")
-        + line(2, 10, "getpid()        = 1 <0.000001>")
+def test_calls_of_a_thread_do_not_overlap() -> None:
+    first, second, third = parse(
+        line(0, "getpid()        = 1 <0.000011>")  # rounded
+        + line(10, "poll([{fd=3, events=POLLIN}], 1, 5 <unfinished ...>")
+        + line(17, "getpid()        = 1 <0.000001>"), 1,
     )
     assert (first.end, second.begin) == (START + 10, START + 10)
-    assert second.end == other.end == START + 11
+    assert (second.end, third.begin) == (START + 17, START + 17)
+    assert third.end == START + 18
 
 
-def test_an_interrupted_call_ends_when_the_next_begins() -> None:
-    poll, other = parse(
-        line(1, 0, "poll([{fd=3, events=POLLIN}], 1, 5 <unfinished ...>")
-        + line(1, 7, "getpid()        = 1 <0.000001>")
-    )
-    assert (poll.end, other.begin) == (START + 7, START + 7)
-
-
-@pytest.mark.parametrize(
-    ("text", "fd"),
-    [
-        ("close(4)        = 0 <0.000001>", 4),
-        ("sendto(5, \"H\"..., 172, 0, NULL, 0) = 172 <0.000001>", 5),
-        ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17),
-        ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4),
-        ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>",
-         6),
-        ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
-         "<0.000001>", None),
-        ("exit(0)         = ?", None),
-        ("futex(0x55, FUTEX_WAKE_PRIVATE, 1) = 0 <0.000001>", None),
-        ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "fd"), [
+    ("close(4)        = 0 <0.000001>", 4),
+    ("sendto(5, \"H\"..., 172, 0, NULL, 0) = 172 <0.000001>", 5),
+    ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17),
+    ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4),
+    ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>",
+     6),
+    ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
+     "<0.000001>", None),
+    ("exit(0)         = ?", None),
+    ("futex(0x55, FUTEX_WAKE_PRIVATE, 1) = 0 <0.000001>", None),
+    ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None),
+])
 def test_the_descriptor_a_call_is_about(text: str, fd: int | None) -> None:
-    (call,) = parse(line(1, 0, text))
+    (call,) = parse(line(0, text), 1)
     assert call.fd == fd
 
 
 def test_what_calls_do() -> None:
     def one(text: str) -> Call:
-        (call,) = parse(line(1, 0, f"{text} <0.000001>"))
+        (call,) = parse(line(0, f"{text} <0.000001>"), 1)
         return call
 
     assert one('sendto(5, "H"..., 172, 0, NULL, 0) = 172').sends

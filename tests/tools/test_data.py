@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import Said
 from tools.common.files import DataError
 from tools.data import __main__ as data
 from tools.data import kept, raw, results
@@ -73,7 +74,7 @@ def entries(command: str = "") -> list[Made]:
 
 
 def test_stale_is_what_measured_something_else(
-    git: Git, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    git: Git, tmp_path: Path, capsys: Said
 ) -> None:
     def check() -> tuple[int, str]:
         status = data.main(["--check"], entries(), tmp_path)
@@ -101,7 +102,7 @@ def test_stale_is_what_measured_something_else(
 
 
 def test_renews_what_is_stale_and_what_is_made_from_it(
-    git: Git, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    git: Git, tmp_path: Path, capsys: Said
 ) -> None:
     made = entries()
     files = [tmp_path / "a.json", tmp_path / "picture.svg"]
@@ -131,7 +132,7 @@ def test_renews_what_is_stale_and_what_is_made_from_it(
     [(FAIL, 1, "Failed, and as before: a"), (INTERRUPTED, 130, "as it was")],
 )
 def test_what_fails_leaves_the_file(
-    git: Git, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    git: Git, tmp_path: Path, capsys: Said,
     program: str, status: int, words: str,
 ) -> None:
     (tmp_path / "server.py").write_text("pass")
@@ -166,9 +167,7 @@ def test_every_file_of_the_data_is_made_by_one_command() -> None:
             assert list(ROOT.glob(path)), path
 
 
-def test_raw_outputs_are_packed_when_a_run_is_complete(
-    tmp_path: Path,
-) -> None:
+def test_raw_outputs_are_packed_when_a_run_is_complete(tmp_path: Path) -> None:
     raw.append(tmp_path, "07", "one\n")
     raw.append(tmp_path, "07", "two é\n")
     raw.append(tmp_path, "02", "three\n")

@@ -1,7 +1,6 @@
 """The experiments of the bench: their options, rounds, loads, results."""
 
 import argparse
-import os
 import py_compile
 import shutil
 import subprocess
@@ -9,13 +8,15 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.tools.experiment import LOAD, options, run, session
-from tools.bench import interpreters, outcome, table
+from tests.marks import Patch, Said
+from tests.tools.experiment import LOAD, options, run, session, status_of
+from tools.bench import __main__ as command
+from tools.bench import interpreters, outcome
 from tools.bench import session as sessions
 from tools.bench.ab import Load
 from tools.bench.experiments import (
@@ -23,15 +24,18 @@ from tools.bench.experiments import (
     gains,
     hold,
     labs,
+    record,
     scale,
     soak,
     static,
     threads,
 )
 from tools.bench.interpreters import Interpreter
+from tools.bench.peers.start import start as start_peer
 from tools.bench.server import ServerError, start
 from tools.bench.session import Refused, Session, conduct
 from tools.data.results import Point, Run, load
+from tools.peers import Peer
 from tools.servers import ROOT, by_name
 
 GIL = Interpreter("/opt/a/python", "3.13", "3.13.5", False)
@@ -39,23 +43,21 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
 # Options ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        (crowd, "--clients 0"), (crowd, "--repeats 51"),
-        (crowd, "--output pyproject.toml"),
-        (crowd, "--output docs/data/crowd"),
-        (crowd, "--output new --reference"), (hold, "--clients x"),
-        (hold, "--clients ,"), (hold, "--clients 9999999"),
-        (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
-        (hold, "--options '"), (scale, "--compute no"),
-        (soak, "--minutes 0"), (threads, "--steps 5 --calibrate"),
-        (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
-        (labs, "--frame-size many"), (labs, "--frame-shape three"),
-    ],
-)
+@pytest.mark.parametrize(("module", "words"), [
+    (crowd, "--clients 0"), (crowd, "--repeats 51"),
+    (crowd, "--output pyproject.toml"),
+    (crowd, "--output docs/data/crowd"),
+    (crowd, "--output new --reference"), (hold, "--clients x"),
+    (hold, "--clients ,"), (hold, "--clients 9999999"),
+    (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
+    (hold, "--options '"), (scale, "--compute no"),
+    (soak, "--minutes 0"),
+    (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
+    (labs, "--frame-size many"),
+    (record, "--reference --output x"), (record, "07"),
+])
 def test_nonsense_is_refused(
-    module: ModuleType, words: str, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, words: str, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises((argparse.ArgumentError, SystemExit)):
@@ -96,19 +98,16 @@ def refused(session: Session) -> int:
     raise Refused("there is no such thing")
 
 
-@pytest.mark.parametrize(
-    ("measure", "status", "says"),
-    [
-        (one_run, 0, "Figures and raw outputs:"),
-        (interrupted, 130, "Interrupted: what was measured is in"),
-        (at_once, 130, "Interrupted before anything was measured."),
-        (full_disk, 1, "Stopped: No space left on device."),
-        (refused, 2, "bench.sh: there is no such thing\n"),
-    ],
-)
+@pytest.mark.parametrize(("measure", "status", "says"), [
+    (one_run, 0, "Figures and raw outputs:"),
+    (interrupted, 130, "Interrupted: what was measured is in"),
+    (at_once, 130, "Interrupted before anything was measured."),
+    (full_disk, 1, "Stopped: No space left on device."),
+    (refused, 2, "bench.sh: there is no such thing\n"),
+])
 def test_however_it_ends_what_was_measured_is_kept(
     measure: Callable[[Session], int], status: int, says: str,
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: Said,
 ) -> None:
     folder = tmp_path / "out"
     chosen = argparse.Namespace(output=folder, reference=False, repeats=None)
@@ -124,7 +123,7 @@ def test_however_it_ends_what_was_measured_is_kept(
 
 
 def test_only_a_good_run_becomes_the_committed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(sessions, "DATA", tmp_path / "data")
     old = tmp_path / "data" / "demo" / "old"
@@ -156,31 +155,10 @@ def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
         return Run("", requests_per_second=1.0)
 
     points = {name: Point(name, "demo", 1, 0.0) for name in "ab"}
-    one.rounds(
-        [(points[name], partial(measure, name)) for name in "ab"], 5
-    )
+    one.rounds([(points[name], partial(measure, name)) for name in "ab"], 5)
     assert seen == ["a", "b", "a", "b"]
     assert one.status() == 1
     assert points["b"].reason == "it does not start"
-
-
-def test_a_table_has_medians_their_spread_and_reasons(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = Point("07", "demo", 1, 0.0, variant="1 worker")
-    good.runs = [Run("", extra={"load_cores": value}) for value in (1, 3, 2)]
-    good.runs.append(Run("", extra={"load_cores": 99}, error="no"))
-    bad = Point("03", "demo", 1, 0.0, status="skipped", reason="no hat")
-    one = session(tmp_path)
-    one.show(
-        {"server": table.title_of,
-         "cores": table.spread("load_cores", "{:.1f}"),
-         "other": table.figure("no_such_figure")},
-        points=[good, bad],
-    )
-    said = " ".join(capsys.readouterr().out.split())
-    assert "07, 1 worker 2.0 1.0-3.0" in said
-    assert "03 skipped" in said and "03: no hat" in said
 
 
 def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
@@ -203,18 +181,16 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
 
 
 def test_too_many_clients_for_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
-    assert crowd.run(options(crowd, "--output", str(tmp_path / "x"))) == 1
+    chosen = options(crowd, "--output", str(tmp_path / "x"))
+    assert status_of(crowd, chosen) == 1
     assert "4,000 clients are not possible" in capsys.readouterr().out
 
 
 @pytest.mark.thorough
-def test_a_crowd_is_kept_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crowd_is_kept_and_shown(tmp_path: Path, capsys: Said) -> None:
     status, kept = run(
         crowd, tmp_path, "--clients", "5", "--seconds", "1", "--repeats", "1"
     )
@@ -265,8 +241,7 @@ def test_a_speed_up_is_counted_from_the_same_turn() -> None:
 
 @pytest.mark.thorough
 def test_a_scale_is_kept_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: Said, monkeypatch: Patch
 ) -> None:
     three = [c for c in scale.cases(2) if c.server.name == "03"]
     monkeypatch.setattr(scale, "cases", lambda cores: three)
@@ -286,16 +261,15 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "case", static.cases(), ids=lambda case: f"{case.name} {case.variant}"
+    "case", static.cases(), ids=lambda case: f"{case.name} {case.title}"
 )
-def test_each_server_serves_the_page(case: static.Case, site: Path) -> None:
+def test_each_server_serves_the_page(case: Peer, site: Path) -> None:
     if case is static.ENGINE_X and shutil.which("nginx") is None:
         pytest.skip("nginx is needed")
     if case is static.NODE and not static.node_server().is_file():
         pytest.skip("./bench.sh static has not installed it")
-    with static.started(case, site) as process:
-        process.check_page(static.page())
-        assert str(site) not in static.shown(process.command, site)
+    with start_peer(case, static.page(), site) as process:
+        assert str(site) not in process.command
 
 
 @pytest.mark.parametrize("words", [[], ["x", "DIR"]])
@@ -310,16 +284,15 @@ def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
 
 
 def test_what_is_missing_is_a_row_that_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch, tmp_path: Path, capsys: Said
 ) -> None:
     one = session(tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "install Node.js" in static.missing(static.NODE, one)
-    assert "apt-get install" in static.missing(static.ENGINE_X, one)
+    assert "apt install nodejs" in static.missing(static.NODE, one)
+    assert "apt install nginx" in static.missing(static.ENGINE_X, one)
     assert static.missing(static.CLOSING, one) == ""
     chosen = options(static, "--output", str(tmp_path / "x"))
-    assert static.run(chosen) == 2  # there is no wrk
+    assert status_of(static, chosen) == 2  # there is no wrk
     said = capsys.readouterr().err
     assert "wrk" in said and said.count("\n") == 1
     for name in ("node", "npm"):  # an npm that fails
@@ -327,7 +300,7 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(static, "PEERS", tmp_path / ".node-peers")
-    assert "npm could not install it" in static.missing(static.NODE, one)
+    assert "npm could not install" in static.missing(static.NODE, one)
 
 
 # threads ------------------------------------------------------------------
@@ -344,8 +317,7 @@ def test_the_gil_is_asked_for() -> None:
 
 
 def test_threads_are_measured_on_each_interpreter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     def measure(session: Session, case: threads.Case, *rest: Any) -> Run:
         if case.how == "2 processes":
@@ -393,36 +365,25 @@ def test_one_thread_each_on_one_core(tmp_path: Path) -> None:
 # labs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("chosen", "worst", "ran"),
-    [
-        (["two", "one"], 0, ["labs-one", "labs-two"]),
-        (["one", "bad"], 1, ["labs-bad", "labs-one"]),
-        ([], 130, ["labs-bad", "labs-one", "labs-stopped"]),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "worst", "ran"), [
+    (["two", "one"], 0, ["labs-one", "labs-two"]),
+    (["one", "bad"], 1, ["labs-bad", "labs-one"]),
+    ([], 130, ["labs-bad", "labs-one", "labs-stopped"]),
+])
 def test_each_lab_has_results_of_its_own(
     chosen: list[str], worst: int, ran: list[str], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
-    def bad(session: Session) -> int:
-        return one_run(session) or 1
-
-    def lab(name: str, measure: Callable[[Session], int]) -> ModuleType:
-        made = ModuleType(name)
-        made.run = partial(  # type: ignore[attr-defined]
-            conduct, f"labs-{name}", measure=measure
-        )
-        return made
-
-    kinds = {"one": one_run, "bad": bad, "stopped": interrupted,
-             "two": one_run}
-    made = {name: lab(name, measure) for name, measure in kinds.items()}
-    monkeypatch.setattr(labs, "LABS", made)
+    kinds = {"one": one_run, "bad": lambda one: one_run(one) or 1,
+             "stopped": interrupted, "two": one_run}
+    monkeypatch.setattr(labs, "LABS", {
+        name: SimpleNamespace(measure=measure)
+        for name, measure in kinds.items()
+    })
     words = ["bench.sh", "labs", *chosen, "--repeats", "2"]
     monkeypatch.setattr(sys, "argv", words)
     asked = argparse.Namespace(
-        labs=chosen, output=tmp_path / "out", reference=False, repeats=2
+        labs=[chosen], output=tmp_path / "out", reference=False, repeats=2
     )
     assert labs.run(asked) == worst
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ran
@@ -433,26 +394,23 @@ def test_each_lab_has_results_of_its_own(
         )
 
 
-def bench(*words: str) -> subprocess.CompletedProcess[str]:
-    """``./bench.sh`` with the interpreter that runs the tests."""
-    return subprocess.run(
-        [sys.executable, "-m", "tools.bench", *words], cwd=ROOT,
-        capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "COLUMNS": "100"}, stdin=subprocess.DEVNULL,
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("labs nonsense", "there is no lab 'nonsense'; there are "),
-        ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
-        ("labs chain --requests 5", "100 clients cannot share 5"),
-        ("threads --pythons /bin/echo", "is not a Python interpreter"),
-    ],
-)
-def test_a_mistake_is_one_sentence(words: str, says: str) -> None:
-    done = bench(*words.split())
-    assert done.returncode == 2
-    assert says in done.stderr and done.stderr.startswith("bench.sh: ")
-    assert done.stderr.count("\n") == 1
+@pytest.mark.parametrize(("words", "says"), [
+    ("labs nonsense", "there is no lab 'nonsense'; there are "),
+    ("labs gil --pythons /a/python9", "there is no interpreter /a/pyt"),
+    ("labs chain --requests 5", "100 clients cannot share 5"),
+    ("threads --pythons /bin/echo", "is not a Python interpreter"),
+    ("threads --steps 5 --calibrate", "either --steps or --calibrate"),
+])
+def test_a_mistake_is_one_sentence(
+    words: str, says: str, monkeypatch: Patch, capsys: Said
+) -> None:
+    monkeypatch.setattr(command, "_catch_signals", lambda: None)
+    status: object
+    try:
+        status = command.main(words.split())
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr().err
+    assert status == 2
+    assert says in said and said.startswith("bench.sh: ")
+    assert said.count("\n") == 1

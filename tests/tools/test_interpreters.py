@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import Patch
 from tools.bench import interpreters
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
 from tools.servers import ROOT
@@ -22,13 +23,13 @@ def make(file: Path, lines: str) -> None:
 
 def make_python(file: Path, version: str, free: str = "false") -> None:
     """Something that answers like an interpreter of that version."""
-    minor = version.rpartition(".")[0]
+    label = version.rpartition(".")[0] + "t" * (free == "true")
     make(file, f"""echo '{{"program": "{file}", "version": "{version}", \
-"minor": "{minor}", "free": {free}, "optimised": false}}'""")
+"label": "{label}", "free": {free}, "optimised": false}}'""")
 
 
 @pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def alone(tmp_path: Path, monkeypatch: Patch) -> Path:
     """A PATH with one folder of ours, and no pyenv."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     names = ("python2.7", "python3.99t", "python3.99")
@@ -82,17 +83,15 @@ def test_pyenv_is_asked_where_it_is(alone: Path) -> None:
     assert labels(interpreters.choose("python2.7")) == ["2.7"]
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("python9.9", "there is no interpreter python9.9"),
-        (f"{sys.executable},python9.9", "there is no interpreter python9"),
-        (" , ", "--pythons names no interpreter"),
-        (shutil.which("cat") or "/bin/cat", "does not work"),
-        (shutil.which("echo") or "/bin/echo", "is not a Python interpr"),
-        (f"{sys.executable},{sys.executable}", "two of the interpreters"),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    ("python9.9", "there is no interpreter python9.9"),
+    (f"{sys.executable},python9.9", "there is no interpreter python9"),
+    (" , ", "--pythons names no interpreter"),
+    (shutil.which("cat") or "/bin/cat", "does not work"),
+    (shutil.which("echo") or "/bin/echo", "is not a Python interpr"),
+    (f"{sys.executable},{sys.executable}", "two of the interpreters"),
+])
+@pytest.mark.usefixtures("alone")
 def test_what_cannot_be_used_is_a_sentence(words: str, says: str) -> None:
     with pytest.raises(InterpreterError, match=says) as caught:
         interpreters.choose(words)

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.marks import Patch
 from tools.bench.cost import Meter
 from tools.bench.peers import app, page, start
 from tools.bench.server import ServerError
@@ -84,18 +85,15 @@ def test_the_page_is_that_of_our_servers(tmp_path: Path) -> None:
     assert "$" not in text
 
 
-@pytest.mark.parametrize(
-    ("head", "connection", "keep"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n", b"", True),
-        (b"GET / HTTP/1.1\r\nConnection: close\r\n", b"", False),
-        (b"GET / HTTP/1.0\r\nHost: x\r\n", b"", False),
-        (
-            b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n",
-            b"Connection: keep-alive\r\n", True,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("head", "connection", "keep"), [
+    (b"GET / HTTP/1.1\r\nHost: x\r\n", b"", True),
+    (b"GET / HTTP/1.1\r\nConnection: close\r\n", b"", False),
+    (b"GET / HTTP/1.0\r\nHost: x\r\n", b"", False),
+    (
+        b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n",
+        b"Connection: keep-alive\r\n", True,
+    ),
+])
 def test_answers_written_by_hand(
     head: bytes, connection: bytes, keep: bool
 ) -> None:
@@ -110,7 +108,7 @@ def test_answers_written_by_hand(
 # Getting and starting them ------------------------------------------------
 
 
-def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions(monkeypatch: Patch) -> None:
     found = start.versions(select("asyncio,trio,uvicorn"))
     assert set(found) == {"trio", "uvicorn"}
     assert f"trio=={found['trio']}\n" in start.REQUIREMENTS.read_text()
@@ -122,7 +120,7 @@ def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert start.versions(select("node")) == {"node": "?"}
 
 
-def test_a_program_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_missing(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     nginx, node = select("nginx,node")
     assert start.missing([nginx, node]) == {
@@ -142,20 +140,17 @@ def fail(*words: object, **options: object) -> None:
     raise subprocess.CalledProcessError(1, "ensurepip")
 
 
-@pytest.mark.parametrize(
-    ("name", "replaced", "by", "why"),
-    [
-        ("blazio", "sys.version_info", (3, 11, 9), "blazio needs Python "
-         "3.12 or newer: PYTHON=python3.12 ./bench.sh --peers blazio"),
-        ("trio", "_install", lambda peer: "no net",
-         "trio cannot be installed: no net"),
-        ("trio", "venv.create", fail, "the environment .venv-peers cannot "
-         "be made: on Debian and Ubuntu, apt install python3-venv"),
-    ],
-)
+@pytest.mark.parametrize(("name", "replaced", "by", "why"), [
+    ("blazio", "sys.version_info", (3, 11, 9), "blazio needs Python "
+     "3.12 or newer: PYTHON=python3.12 ./bench.sh --peers blazio"),
+    ("trio", "_install", lambda peer: "no net",
+     "trio cannot be installed: no net"),
+    ("trio", "venv.create", fail, "the environment .venv-peers cannot "
+     "be made: on Debian and Ubuntu, apt install python3-venv"),
+])
 def test_a_package_that_cannot_be_had(
     name: str, replaced: str, by: object, why: str,
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    monkeypatch: Patch, tmp_path: Path,
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(start, "VENV", tmp_path / ".venv-peers")

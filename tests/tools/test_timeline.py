@@ -4,6 +4,9 @@ The small servers here are made up, one line a call: thread, µs after
 START, how long it took, and the call as strace writes it.
 """
 
+import itertools
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -27,11 +30,13 @@ Line = tuple[int, int, int, str]
 
 
 def trace(*lines: Line) -> list[calls.Call]:
-    text = ""
+    texts: dict[int, str] = {}
     for thread, at, took, call in lines:
         seconds, rest = divmod(START + at, 1_000_000)
-        text += f"{thread} {seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
-    return calls.parse(text)
+        text = f"{seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
+        texts[thread] = texts.get(thread, "") + text
+    made = [calls.parse(text, thread) for thread, text in texts.items()]
+    return sorted(itertools.chain(*made), key=lambda call: call.begin)
 
 
 def accept(fd: int, port: int) -> str:
@@ -105,48 +110,45 @@ def one_by_one(lines: tuple[Line, ...] = ONE_BY_ONE) -> Timeline:
     return build(trace(*lines), TWO, Server({7: 7}, DELAY))
 
 
-def test_the_moments_of_one_client_after_the_other() -> None:
-    first, second = one_by_one().clients
+def shown(spans: Iterable[Span]) -> list[str]:
+    """Spans in a few characters: what, from, to, and for whom."""
+    return [
+        f"{s.kind} {s.begin}-{s.end}" + f" for {s.client}" * (s.client >= 0)
+        for s in spans
+    ]
+
+
+def test_one_client_after_the_other() -> None:
+    made = one_by_one()
+    first, second = made.clients
     assert (first.begun, first.connected, first.sent) == (0, 3, 5)
     assert (first.first_byte, first.done) == (1080, 1090)
     assert (first.accepted, first.read, first.answered) == (15, 30, 1050)
     # The same descriptor again, for another client.
-    assert (second.accepted, second.read, second.answered) == (
-        1110, 1125, 2150,
-    )  # fmt: skip
+    assert (second.accepted, second.read) == (1110, 1125)
+    assert second.answered == 2150
     assert first.lane == second.lane == 0
-
-
-def test_the_spans_of_one_thread() -> None:
-    (lane,) = one_by_one().lanes
+    (lane,) = made.lanes
     assert (lane.name, lane.worker) == ("main", 0)
-    spans = lane.spans
-    assert spans[:9] == (
-        Span("wait", 0, 10, NOBODY),
-        Span("work", 10, 12, NOBODY),
-        Span("accept", 12, 15, 0),
-        Span("work", 15, 20, 0),
-        Span("work", 20, 22, 0),
-        Span("work", 22, 25, 0),
-        Span("read", 25, 30, 0),
-        Span("work", 30, 40, 0),
-        Span("wait", 40, 1040, 0),
-    )
+    spans = shown(lane.spans)
+    assert spans[:9] == [
+        "wait 0-10", "work 10-12", "accept 12-15 for 0", "work 15-20 for 0",
+        "work 20-22 for 0", "work 22-25 for 0", "read 25-30 for 0",
+        "work 30-40 for 0", "wait 40-1040 for 0",
+    ]
     # A look for the client's end waits for it; after close, for nobody.
-    assert Span("wait", 1075, 1085, 0) in spans
-    assert Span("work", 1086, 1087, 0) in spans  # it received nothing
-    assert Span("work", 1095, 1100, NOBODY) in spans
-    assert Span("wait", 1100, 1102, NOBODY) in spans
-    assert Span("wait", 1130, 2130, 1) in spans
-    assert Span("write", 2150, 2170, 1) in spans
-
-
-def test_nothing_is_outside_of_the_recording_and_nothing_overlaps() -> None:
-    (lane,) = one_by_one().lanes
-    assert lane.spans[0].begin == 0
+    # To receive nothing is work.
+    assert {
+        "wait 1075-1085 for 0", "work 1086-1087 for 0", "work 1095-1100",
+        "wait 1100-1102", "wait 1130-2130 for 1", "write 2150-2170 for 1",
+    } <= set(spans)
     assert lane.spans[-1].end == 2190  # the last client's end
-    for one, following in zip(lane.spans, lane.spans[1:], strict=False):
+    for one, following in itertools.pairwise(lane.spans):
         assert one.begin < one.end == following.begin
+    # Neither the call that began before nor those after the last client.
+    assert sum(made.calls_by_name.values()) == 13
+    assert made.calls_by_name["recvfrom"] == 3
+    assert (made.calls[0], made.calls[-1]) == ((12, 1), (2150, 13))
 
 
 def with_one_more(line: Line) -> Timeline:
@@ -166,24 +168,13 @@ def test_what_is_not_the_request_or_its_answer() -> None:
     assert [span.begin for span in reads] == [25, 1120]
 
 
-def test_the_counter_of_calls() -> None:
-    made = one_by_one()
-    # Neither the one that began before nor those after the last client.
-    assert sum(made.calls_by_name.values()) == 13
-    assert made.calls_by_name["recvfrom"] == 3
-    assert made.calls[0] == (12, 1)
-    assert made.calls[-1] == (2150, 13)
-
-
 def test_many_calls_are_counted_in_few_points() -> None:
     many = tuple((7, 200 + n, 0, OTHER) for n in range(700))
     made = one_by_one((*ONE_BY_ONE[:4], *many, *ONE_BY_ONE[5:]))
     assert len(made.calls) <= MOST_COUNTS
     assert made.calls[-1][1] == sum(made.calls_by_name.values()) == 712
-    counts = [count for _, count in made.calls]
-    assert counts == sorted(set(counts))
-    at = [at for at, _ in made.calls]
-    assert at == sorted(set(at))
+    for one in zip(*made.calls, strict=True):  # times, and counts
+        assert list(one) == sorted(set(one))
 
 
 def test_a_thread_for_each_connection() -> None:
@@ -208,16 +199,14 @@ def test_a_thread_for_each_connection() -> None:
         [moments(40001, 1060, 1070), moments(40002, 1310, 1320)],
         Server({7: 7}, DELAY),
     )
+    assert [client.lane for client in made.clients] == [1, 2]
     assert [lane.name for lane in made.lanes] == [
         "main", "thread 1", "thread 2",
     ]  # fmt: skip
-    assert [client.lane for client in made.clients] == [1, 2]
-    main, first, second = made.lanes
-    assert main.spans[-1] == Span("wait", 95, 1320, NOBODY)
-    assert first.spans[0] == Span("read", 40, 42, 0)
-    assert Span("wait", 45, 1045, 0) in first.spans
-    assert Span("wait", 85, 285, NOBODY) in second.spans
-    assert Span("wait", 290, 1290, 1) in second.spans
+    main, first, second = (shown(lane.spans) for lane in made.lanes)
+    assert main[-1] == "wait 95-1320"
+    assert first[0] == "read 40-42 for 0" and "wait 45-1045 for 0" in first
+    assert {"wait 85-285", "wait 290-1290 for 1"} <= set(second)
 
 
 def timers(ending: str = TIMEOUT) -> Timeline:
@@ -255,13 +244,12 @@ def test_a_timers_thread_waits_for_the_request_it_was_started_for() -> None:
     names = [lane.name for lane in made.lanes]
     assert names == ["main", "timer 1", "timer 2"]
     assert [client.lane for client in made.clients] == [2, 1]
-    main, first, second = made.lanes
-    assert Span("wait", 60, 1060, 1) in first.spans
-    assert Span("wait", 50, 1040, 0) in second.spans
-    assert {s.client for s in main.spans if s.kind == "wait"} == {NOBODY}
+    main, first, second = (shown(lane.spans) for lane in made.lanes)
+    assert "wait 60-1060 for 1" in first
     # To ring is work for the same request, not an answer to it.
-    assert Span("work", 1050, 1051, 0) in second.spans
-    assert not any(s.kind == "write" for s in second.spans)
+    assert {"wait 50-1040 for 0", "work 1050-1051 for 0"} <= set(second)
+    assert "write" not in str(second)
+    assert not re.search("wait [^']* for", str(main))
 
 
 def test_a_lock_that_is_given_is_no_timer() -> None:
@@ -309,12 +297,10 @@ def executor(lines: tuple[Line, ...] = EXECUTOR) -> Timeline:
 def test_an_executor_takes_requests_in_their_order() -> None:
     made = executor()
     assert [client.lane for client in made.clients] == [2, 1, 1]
-    _, first, second = made.lanes
-    assert Span("wait", 55, 1055, 2) in first.spans
-    assert Span("wait", 1060, 2060, 1) in first.spans
-    assert Span("wait", 66, 1066, 0) in second.spans
-    assert first.spans[0] == Span("wait", 0, 50, NOBODY)
-    assert second.spans[-1] == Span("wait", 1070, 2099, NOBODY)
+    _, first, second = (shown(lane.spans) for lane in made.lanes)
+    assert {"wait 55-1055 for 2", "wait 1060-2060 for 1"} <= set(first)
+    assert "wait 66-1066 for 0" in second
+    assert (first[0], second[-1]) == ("wait 0-50", "wait 1070-2099")
     # Those in its queue are in service too.
     assert most_at_once((c.read, c.answered) for c in made.clients) == 3
 
@@ -333,7 +319,7 @@ def test_sleeps_that_fit_no_request() -> None:
 
 def test_a_short_sleep_is_for_nobody() -> None:
     made = executor((*EXECUTOR, (71, 1071, 300, SLEEP)))
-    assert Span("wait", 1071, 1371, NOBODY) in made.lanes[2].spans
+    assert "wait 1071-1371" in shown(made.lanes[2].spans)
 
 
 def ring(submitted: int, done: bool = True) -> str:
@@ -366,32 +352,22 @@ def rings(owners: dict[int, int]) -> Timeline:
     )
 
 
-OWNERS = {40001: 70, 40002: 70, 40003: 71}
-
-
 def test_rings_tell_the_moments_by_their_calls() -> None:
-    first, second, third = rings(OWNERS).clients
-    # One operation handed over: one connection had come, not two.
-    assert (first.accepted, first.read, first.answered) == (20, 34, 1050)
-    assert (second.accepted, second.read, second.answered) == (34, 46, 1065)
-    assert (third.accepted, third.read, third.answered) == (23, 35, 1060)
-
-
-def test_each_worker_has_its_lanes_and_the_parent_has_none() -> None:
-    made = rings(OWNERS)
-    lanes = [(lane.name, lane.worker) for lane in made.lanes]
-    assert lanes == [("worker 1", 0), ("worker 2", 1)]
-    assert [client.lane for client in made.clients] == [0, 0, 1]
+    made = rings({40001: 70, 40002: 70, 40003: 71})
+    assert [
+        (c.accepted, c.read, c.answered, c.lane) for c in made.clients
+    ] == [
+        # One operation handed over: one connection had come, not two.
+        (20, 34, 1050, 0), (34, 46, 1065, 0), (23, 35, 1060, 1),
+    ]  # fmt: skip
+    assert [(lane.name, lane.worker) for lane in made.lanes] == [
+        ("worker 1", 0), ("worker 2", 1),  # and none for the parent
+    ]  # fmt: skip
     for lane in made.lanes:
         assert {span.kind for span in lane.spans} == {"wait", "work"}
         assert {span.client for span in lane.spans} == {NOBODY}
     # But what the parent does counts.
-    assert made.calls_by_name == {
-        "io_uring_enter": 8, "clock_nanosleep": 1,
-    }  # fmt: skip
-
-
-def test_a_connection_that_nobody_seems_to_have() -> None:
+    assert made.calls_by_name == {"io_uring_enter": 8, "clock_nanosleep": 1}
     with pytest.raises(TimelineError, match="not seen to be accepted"):
         rings({40001: 70, 40002: 70})
 
@@ -434,35 +410,27 @@ def test_a_descriptor_that_is_closed_and_taken_at_the_same_time() -> None:
     assert [c.answered for c in made.clients] == [30, 120]
 
 
-@pytest.mark.parametrize(
-    ("missing", "sentence"),
-    [
-        (1105, "not seen to be accepted"),
-        (1120, "not seen to be received"),
-        (2150, "not seen to be answered"),
-    ],
-)
-def test_a_call_that_was_not_seen(missing: int, sentence: str) -> None:
-    lines = tuple(line for line in ONE_BY_ONE if line[1] != missing)
-    with pytest.raises(TimelineError, match=sentence):
-        one_by_one(lines)
+def test_a_call_that_was_not_seen() -> None:
+    for missing, what in (
+        (1105, "accepted"), (1120, "read"), (2150, "answered"),
+    ):
+        lines = tuple(line for line in ONE_BY_ONE if line[1] != missing)
+        with pytest.raises(TimelineError, match=f"not seen to be {what}"):
+            one_by_one(lines)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"sent": START + 1126},  # it was received before
-        {"first_byte": START + 2149},  # answered too late
-        {"connected": START + 7},  # later than sent
-        {"done": START + 2170},  # sooner than the first byte
-        {"begun": START + 1111, "connected": START + 1112,
-         "sent": START + 1113},  # accepted too soon
-    ],
-)  # fmt: skip
-def test_times_that_cannot_be(wrong: dict[str, int]) -> None:
-    seen = [TWO[0], replace(TWO[1], **wrong)]
-    with pytest.raises(TimelineError, match="clocks"):
-        build(trace(*ONE_BY_ONE), seen, Server({7: 7}, DELAY))
+def test_times_that_cannot_be() -> None:
+    for wrong in (
+        {"sent": 1126},  # it was received before
+        {"first_byte": 2149},  # answered too late
+        {"connected": 7},  # later than sent
+        {"done": 2170},  # sooner than the first byte
+        {"begun": 1111, "connected": 1112, "sent": 1113},  # accepted too soon
+    ):
+        moved = {name: START + at for name, at in wrong.items()}
+        seen = [TWO[0], replace(TWO[1], **moved)]
+        with pytest.raises(TimelineError, match="clocks"):
+            build(trace(*ONE_BY_ONE), seen, Server({7: 7}, DELAY))
 
 
 # Fewer spans -------------------------------------------------------------
@@ -483,19 +451,12 @@ SPANS = (
 
 
 def test_what_is_tiny_is_merged() -> None:
-    assert simplify(SPANS, 10) == (
-        Span("wait", 0, 100, NOBODY),
-        Span("work", 100, 103, NOBODY),
-        Span("accept", 103, 105, 0),
-        Span("work", 105, 115, 0),
-        Span("work", 115, 120, 1),
-        Span("wait", 120, 200, 1),
-        Span("wait", 200, 260, 2),
-    )
-
-
-def test_what_is_not_tiny_and_what_has_a_gap_stays() -> None:
-    assert Span("wait", 108, 112, NOBODY) in simplify(SPANS, 4)
-    assert Span("work", 105, 108, 0) in simplify(SPANS, 0)
+    assert shown(simplify(SPANS, 10)) == [
+        "wait 0-100", "work 100-103", "accept 103-105 for 0",
+        "work 105-115 for 0", "work 115-120 for 1", "wait 120-200 for 1",
+        "wait 200-260 for 2",
+    ]
+    assert "wait 108-112" in shown(simplify(SPANS, 4))  # it is not tiny
+    assert "work 105-108 for 0" in shown(simplify(SPANS, 0))
     spans = (Span("work", 0, 5, 1), Span("work", 6, 9, 1))
-    assert simplify(spans, 100) == spans
+    assert simplify(spans, 100) == spans  # there is a gap

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import Patch, Said
 from tools.bench.experiments import wire
 from tools.bench.server import ServerError, start
 from tools.data import exchange
@@ -71,15 +72,12 @@ def sent_by(*words: str) -> bytes:
     return caught[0].replace(b":%d\r" % port, b":8000\r")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("get", ["curl", "--noproxy", "*"]),
-        ("head", ["curl", "--noproxy", "*", "--head"]),
-        ("http10", ["ab", "-n", "1"]),
-        ("http10-keep-alive", ["ab", "-n", "1", "-k"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("get", ["curl", "--noproxy", "*"]),
+    ("head", ["curl", "--noproxy", "*", "--head"]),
+    ("http10", ["ab", "-n", "1"]),
+    ("http10-keep-alive", ["ab", "-n", "1", "-k"]),
+])
 def test_the_clients_still_send_the_committed_bytes(
     name: str, words: list[str]
 ) -> None:
@@ -90,8 +88,7 @@ def test_the_clients_still_send_the_committed_bytes(
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_a_run_is_saved_and_shown(
-    reference: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    reference: bool, tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     one = {"head": wire.REQUESTS["head"]}
     monkeypatch.setattr(wire, "REQUESTS", one)
@@ -111,9 +108,7 @@ def test_a_run_is_saved_and_shown(
     assert "-> HEAD / HTTP/1.1" in said and "<- HTTP/1.1 200 OK" in said
 
 
-def test_a_server_that_does_not_close_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_that_does_not_close_is_an_error(monkeypatch: Patch) -> None:
     monkeypatch.setattr(wire, "SECONDS", 0.3)
     request = wire.Request("03", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     with (

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NoReturn
 
 from rich.console import Console
@@ -16,9 +16,10 @@ from tools import peers
 from tools.bench import plan, preflight, table, wrk
 from tools.bench.outcome import as_typed
 from tools.bench.peers import start
-from tools.bench.run import measure_all, skip, sweep
+from tools.bench.run import measure_all, point_of, skip, sweep
 from tools.bench.session import (
     Session,
+    add_options,
     common_options,
     conduct,
     servers_option,
@@ -26,18 +27,28 @@ from tools.bench.session import (
 from tools.common.files import DataError
 from tools.common.terminal import a_console
 from tools.data.results import REFERENCE, STEPS, load
-from tools.servers import ROOT, SERVERS, SKETCHES, by_name
+from tools.peers import Peer
+from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
 
 FULL_REPEATS = 3
 PEER_REPEATS = 5
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
-MODES = ("classic", "full", "smoke", "peers")
+MODES = {
+    "classic": "exactly ab -n 1000 -c 10 for each server and sketch (about "
+    "12 minutes)",
+    "full": "everything, repeated: also 1, 2, 4 ... 4096 clients and system "
+    "calls (about 40 minutes)",
+    "smoke": f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
+    "works; exit status 1 if a server failed",
+    "list": "print the servers and the peers, and end",
+}
 
 # ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
-# about how long it takes, ``add_options(parser)`` with --output among
-# them, and ``run(options)``, which returns the exit status. One whose
-# result the site shows at once says ``ON_EVERY_PAGE = True``, and has an
-# option --no-site.
+# about how long it takes, OPTIONS that it alone has (if any), and
+# ``measure(session)``, which returns the exit status (or ``run(options)``,
+# if what it makes are no points). PLACE: the folder of docs/data, if that is
+# not NAME; ON_EVERY_PAGE: the site shows the result at once; ``prepare``:
+# what else its parser needs.
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
@@ -78,21 +89,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     add = parser.add_argument
     mode = parser.add_mutually_exclusive_group().add_argument
-    mode(
-        "--classic", action="store_true",
-        help="exactly ab -n 1000 -c 10 for each server and sketch (about 12 "
-        "minutes)",
-    )
-    mode(
-        "--full", action="store_true",
-        help="everything, repeated: also 1, 2, 4 ... 4096 clients and "
-        "system calls (about 40 minutes)",
-    )
-    mode(
-        "--smoke", action="store_true",
-        help=f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
-        "works; exit status 1 if a server failed",
-    )
+    for name, text in MODES.items():
+        mode(f"--{name}", action="store_true", help=text)
     mode(
         "--peers", metavar="NAMES",
         help="other people's servers with the same page, beside ours: all, "
@@ -105,11 +103,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "beside the reference (each a results.json, or its folder; one is "
         "a bar of its own, several are a band with its median)",
     )
-    mode(
-        "--list", action="store_true",
-        help="print the servers and the peers, and end",
-    )
-    servers_option(parser, [], (*SERVERS, *SKETCHES))
+    add_options(parser, [servers_option([], (*SERVERS, *SKETCHES))])
     common_options(
         parser, "reference, or peers (all servers, with --full or --peers "
         "all)", f"--full: {FULL_REPEATS}, --peers: {PEER_REPEATS}, else 1",
@@ -124,20 +118,21 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options.command = as_typed(arguments)
     try:
         _check(options)
-    except (ValueError, DataError) as error:
+    except ValueError as error:
         parser.error(str(error))
     return options
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Look names up. Raises ValueError or DataError with a sentence."""
-    options.mode = next((m for m in MODES if getattr(options, m)), "default")
+    """Look names up. Raises ValueError with a sentence."""
+    modes = (name for name in (*MODES, "peers") if getattr(options, name))
+    options.mode = next(modes, "default")
     smoke = [by_name(name) for name in plan.SMOKE]
     usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
     chosen = options.only or usual
     options.servers = [one for one in chosen if one in SERVERS]
-    options.sketches = [one for one in chosen if one in SKETCHES]
     alone = options.smoke or options.peers is not None
+    options.sketches = [s for s in chosen if s in SKETCHES and not alone]
     if alone and not options.servers:
         raise ValueError("--only names no server")
     named = options.peers
@@ -152,7 +147,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _check_beside(options: argparse.Namespace) -> None:
-    """Can the site show these results? Raises ValueError or DataError."""
+    """Can the site show these results? Raises ValueError."""
     if options.only or options.repeats or options.load or options.output:
         raise ValueError("--beside measures nothing")
     if options.no_site:
@@ -168,8 +163,6 @@ def _check_beside(options: argparse.Namespace) -> None:
                 "./bench.sh measures alone, with --classic or with --full "
                 "can stand beside the reference"
             )
-        if os.pathsep in str(path.resolve()):
-            raise ValueError(f"--beside {path}: a path with {os.pathsep!r}")
 
 
 # Running ------------------------------------------------------------------
@@ -187,12 +180,10 @@ def main(arguments: list[str]) -> int:
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
     if options.list:
-        for server in (*SERVERS, *SKETCHES):
-            console.print(
-                f"{server.name:<12} {server.title}  [dim]{server.file}"
-            )
-        for peer in peers.PEERS:
-            console.print(f"{peer.name:<12} {peer.title}  [dim]--peers")
+        listed: list[Server | Peer] = [*SERVERS, *SKETCHES, *peers.PEERS]
+        for one in listed:
+            where = one.file if isinstance(one, Server) else "--peers"
+            console.print(f"{one.name:<12} {one.title}  [dim]{where}")
         return 0
     if options.beside:
         paths = [str(path.resolve()) for path in options.beside]
@@ -213,14 +204,10 @@ def main(arguments: list[str]) -> int:
 def _catch_signals() -> None:
     """Ctrl-C and its like raise KeyboardInterrupt from now on."""
     # Even where a shell made us ignore them: the load must be stoppable.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not nohup
-        signal.signal(signal.SIGHUP, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        nohup = number == signal.SIGHUP
+        if not nohup or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _load_generator(options: argparse.Namespace, console: Console) -> str:
@@ -256,14 +243,8 @@ def _run(session: Session) -> None:
     """Measure our servers."""
     options = session.options
     servers = options.servers
-    if options.smoke:
-        tasks = plan.smoke(servers)
-    elif options.classic:
-        tasks = plan.classic(servers, options.sketches)
-    else:
-        free = preflight.ports_free_at_once()
-        tasks = plan.default(servers, free, options.sketches)
     repeats = FULL_REPEATS if options.full else 1
+    tasks = plan.suites(options.mode, servers, options.sketches)
     measure_all(session, tasks, repeats)
     if options.full:
         tasks = plan.syscalls(servers)
@@ -285,16 +266,14 @@ def _run_peers(session: Session) -> None:
         results.tools["wrk"] = version
     there = [p for p in options.peers if p.name not in missing]
     results.tools.update(start.versions(there))
-    tasks = plan.peers(
-        options.peers, options.servers, version is not None,
-        preflight.ports_free_at_once(),
-    )
+    tasks = plan.peers(options.peers, options.servers, version is not None)
     measure_all(
         session, [t for t in tasks if t.server.name not in missing],
         PEER_REPEATS,
     )
-    for name, reason in missing.items():
-        skip(session, [t for t in tasks if t.server.name == name], reason)
+    for task in tasks:
+        if task.server.name in missing:
+            session.skip(point_of(task), missing[task.server.name])
 
 
 def _build_site(console: Console, **environment: str) -> int:
@@ -315,15 +294,36 @@ def _build_site(console: Console, **environment: str) -> int:
 # Experiments: ./bench.sh NAME ---------------------------------------------
 
 
-def _experiment(name: str) -> ModuleType:
+def _module(name: str) -> ModuleType:
     return importlib.import_module(EXPERIMENTS[name])
 
 
 def _experiments() -> str:
     """What --help says of the experiments."""
     lines = ["experiments (./bench.sh NAME --help explains its options):"]
-    lines += [f"  {name:<12} {_experiment(name).HELP}" for name in EXPERIMENTS]
+    lines += [f"  {name:<12} {_module(name).HELP}" for name in EXPERIMENTS]
     return "\n".join(lines)
+
+
+def experiment_options(
+    parser: argparse.ArgumentParser, name: str, module: ModuleType
+) -> None:
+    """Add the options of an experiment, and what all of them have."""
+    if hasattr(module, "prepare"):
+        module.prepare(parser)
+    add_options(parser, getattr(module, "OPTIONS", ()))
+    common_options(parser, getattr(module, "PLACE", name))
+    if hasattr(module, "ON_EVERY_PAGE"):
+        parser.add_argument(
+            "--no-site", action="store_true", help="do not build the site"
+        )
+
+
+def run(name: str, module: ModuleType, options: argparse.Namespace) -> int:
+    """Run an experiment; its exit status."""
+    if hasattr(module, "run"):
+        return int(module.run(options))
+    return conduct(name, options, module.measure)
 
 
 def experiment(name: str, arguments: list[str], console: Console) -> int:
@@ -336,16 +336,16 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
             f"there is no experiment {name!r}; there are "
             f"{', '.join(EXPERIMENTS)}"
         )
-    module = _experiment(name)
+    module = _module(name)
     parser = Parser(
         prog=f"./bench.sh {name}", description=module.HELP,
         allow_abbrev=False,
     )
-    module.add_options(parser)
+    experiment_options(parser, name, module)
     options = parser.parse_args(arguments)
     _catch_signals()
-    status: int = module.run(options)
-    shown = getattr(module, "ON_EVERY_PAGE", False)
+    status = run(name, module, options)
+    shown = hasattr(module, "ON_EVERY_PAGE")
     if shown and not (status or options.no_site or options.output):
         return _build_site(console)
     return status

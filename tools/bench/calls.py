@@ -1,29 +1,26 @@
-"""System calls out of the text of ``strace -f -ttt -T``.
+"""System calls out of the files of ``strace -ff -ttt -T -o calls``.
 
-A line begins with the thread, and the time in seconds:
+One file a thread, ``calls.101``, one line a call, with the time in seconds
+at which it began:
 
-    101 17.000010 accept4(3,  <unfinished ...>
-    102 17.000020 recvfrom(5, "G"..., 60, 0, NULL, NULL) = 60 <0.000009>
-    101 17.000090 <... accept4 resumed>{...}, [16], 0) = 6 <0.000080>
+    17.000010 accept4(3, {...}, [16], SOCK_CLOEXEC) = 6 <0.000080>
 
-A call is in one line, or in two if another thread did something in
-between. What strace had to interrupt when it took hold of a thread goes
-on as ``restart_syscall``.
+What strace had to interrupt when it took hold of a thread goes on as
+``restart_syscall``; a call under way when it let go has no end.
 """
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-LINE = re.compile(r"(\d+) +(\d+)\.(\d{6}) (.*)")
-BEGUN = re.compile(r"(\w+)\((.*)", re.DOTALL)
-RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
-UNFINISHED, DETACHED = " <unfinished ...>", " <detached ...>"
+LINE = re.compile(r"(\d+)\.(\d{6}) (\w+)\((.*)", re.DOTALL)
 ENDED = re.compile(
     r"(?P<arguments>.*)\) +="
     r" (?P<result>0x[0-9a-f]+|-?\d+|\?)"
     r"(?: (?P<error>E[A-Z0-9_]+))?"
     r".*?(?: <(?P<seconds>\d+\.\d+)>)?"
 )
+UNENDED = re.compile(r"(.*) <\w+ \.\.\.>")  # unfinished, or detached
 PORT = re.compile(r"sin6?_port=htons\((\d+)\)")
 ACCEPT = ("accept", "accept4")
 CLONE = ("clone", "clone3")
@@ -109,71 +106,43 @@ class Call:
         return int(found[1]) if found else 0
 
 
-def parse(text: str) -> list[Call]:
-    """All calls, in the order in which they began.
+def read(folder: Path) -> list[Call]:
+    """The calls of all threads, in the order in which they began."""
+    found = [
+        call
+        for file in folder.glob("calls.*")
+        for call in parse(
+            file.read_text(errors="replace"), int(file.suffix[1:])
+        )
+    ]
+    return sorted(found, key=lambda call: call.begin)
 
-    Calls of one thread do not overlap: the clock of a call's end is
-    rounded, and may be 1 µs late. Lines about signals and exits, and the
-    last line if it was cut off, are no calls.
+
+def parse(text: str, thread: int) -> list[Call]:
+    """The calls of one thread, in the order in which they began.
+
+    They do not overlap: the clock of a call's end is rounded, and may be
+    1 µs late. Lines about signals and exits, and the last line if it was
+    cut off, are no calls.
     """
     calls: list[Call] = []
-    open_calls: dict[int, int] = {}  # thread -> place in calls
     for line in text.splitlines():
         found = LINE.fullmatch(line)
         if not found:
             continue
-        thread = int(found[1])
-        time = int(found[2]) * 1_000_000 + int(found[3])
-        resumed = RESUMED.fullmatch(found[4])
-        if resumed:
-            place = open_calls.pop(thread, None)
-            if place is not None and calls[place].name == resumed[1]:
-                calls[place] = _finish(calls[place], resumed[2], time)
-            continue
-        begun = BEGUN.fullmatch(found[4])
-        if not begun:
-            continue  # --- a signal ---, or +++ an exit +++
-        call = Call(thread, time, begun[1])
-        arguments = begun[2].removesuffix(UNFINISHED).removesuffix(DETACHED)
-        if arguments != begun[2]:
-            open_calls[thread] = len(calls)
-            calls.append(replace(call, arguments=arguments))
-        elif (finished := _finish(call, begun[2], None)).end is not None:
-            calls.append(finished)
-    calls.sort(key=lambda call: call.begin)
-    return _in_line(calls)
-
-
-def _finish(call: Call, text: str, resumed: int | None) -> Call:
-    """A call with its end, from what stands behind its begin.
-
-    resumed: when the line that tells of the end was written, if that is
-    not the line of the begin.
-    """
-    ended = ENDED.fullmatch(text)
-    if not ended:  # the line was cut off
-        return call
-    end = call.begin if resumed is None else resumed
-    if ended["seconds"]:
-        end = call.begin + round(float(ended["seconds"]) * 1_000_000)
-    result = ended["result"]
-    return replace(
-        call,
-        arguments=call.arguments + ended["arguments"],
-        end=end,
-        result=None if result == "?" else int(result, 0),
-        error=ended["error"] or "",
-    )
-
-
-def _in_line(calls: list[Call]) -> list[Call]:
-    """The calls, each ended when the next of its thread begins."""
-    found = []
-    following: dict[int, int] = {}  # thread -> begin of its next call
-    for call in reversed(calls):
-        limit = following.get(call.thread)
-        if limit is not None and (call.end is None or call.end > limit):
-            call = replace(call, end=limit)
-        following[call.thread] = call.begin
-        found.append(call)
-    return found[::-1]
+        begin = int(found[1]) * 1_000_000 + int(found[2])
+        if calls and (calls[-1].end is None or calls[-1].end > begin):
+            calls[-1] = replace(calls[-1], end=begin)
+        ended = ENDED.fullmatch(found[4])
+        unended = UNENDED.fullmatch(found[4])
+        if ended:
+            took = round(float(ended["seconds"] or 0) * 1_000_000)
+            result = ended["result"]
+            calls.append(Call(
+                thread, begin, found[3], ended["arguments"], begin + took,
+                None if result == "?" else int(result, 0),
+                ended["error"] or "",
+            ))
+        elif unended:
+            calls.append(Call(thread, begin, found[3], unended[1]))
+    return calls

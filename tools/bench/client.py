@@ -9,6 +9,7 @@ Try it:  python3 -m tools.bench.client -n 100 -c 10 http://127.0.0.1:8000/
 
 import argparse
 import asyncio
+import contextlib
 import re
 import signal
 import statistics
@@ -60,87 +61,75 @@ class Tally:
     bytes_read: int = 0
 
 
-class Client:
-    """One client: a request, its answer, the next request."""
+async def client(
+    options: argparse.Namespace, tally: Tally, deadline: float
+) -> None:
+    """One client: a request, its answer, the next, until time is up."""
+    address = options.url.hostname, options.url.port or 80
+    keep = "Connection: Keep-Alive\r\n" * options.keep_alive
+    request = (
+        f"GET {options.url.path or '/'} HTTP/1.0\r\n{keep}"
+        f"Host: {options.url.netloc}\r\nUser-Agent: tools.bench.client\r\n"
+        "Accept: */*\r\n\r\n"
+    ).encode("ascii")
+    connection = None
+    while tally.left > 0 and time.monotonic() < deadline:
+        tally.left -= 1
+        begun = time.monotonic()
+        kept = False
+        try:
+            connection = connection or await asyncio.open_connection(*address)
+            reader, writer = connection
+            writer.write(request)
+            kept = await answer(reader, tally) and options.keep_alive
+        except (OSError, EOFError, ValueError, IndexError):
+            tally.failed += 1
+        else:
+            tally.times.append(time.monotonic() - begun)
+            tally.kept += kept
+        if not kept and connection:
+            connection[1].close()
+            connection = None
+    if connection:
+        connection[1].close()
 
-    def __init__(self, url: str, keep_alive: bool, tally: Tally) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"{url!r} is not an http:// address")
-        self.address = parts.hostname, parts.port or 80
-        self.keep_alive = keep_alive
-        self.tally = tally
-        keep = "Connection: Keep-Alive\r\n" if keep_alive else ""
-        self.request = (
-            f"GET {parts.path or '/'} HTTP/1.0\r\n{keep}"
-            f"Host: {parts.netloc}\r\nUser-Agent: tools.bench.client\r\n"
-            "Accept: */*\r\n\r\n"
-        ).encode("ascii")
 
-    async def run(self, deadline: float) -> None:
-        """Send requests until none are left or the time is up."""
-        reader = writer = None
-        while self.tally.left > 0 and time.monotonic() < deadline:
-            self.tally.left -= 1
-            begun = time.monotonic()
-            kept = False
-            try:
-                if reader is None or writer is None:
-                    reader, writer = await asyncio.open_connection(
-                        *self.address
-                    )
-                writer.write(self.request)
-                kept = await self._answer(reader)
-            except (OSError, EOFError, ValueError, IndexError):
-                self.tally.failed += 1
-            else:
-                self.tally.times.append(time.monotonic() - begun)
-                self.tally.kept += kept
-            if not kept and writer:
-                writer.close()
-                reader = writer = None
-        if writer:
-            writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader) -> bool:
-        """Read one answer; True if the connection is kept."""
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = LENGTH.search(head)
-        body = await reader.readexactly(int(length[1])) if length else b""
-        kept = bool(self.keep_alive and length and KEPT.search(head))
-        if not kept:
-            body += await reader.read(-1)  # to its end
-        tally = self.tally
-        tally.bytes_read += len(head) + len(body)
-        tally.non_2xx += head.split(b" ")[1][:1] != b"2"
-        if tally.body is None:
-            tally.body = len(body)
-        tally.wrong_length += tally.body != len(body)
-        return kept
+async def answer(reader: asyncio.StreamReader, tally: Tally) -> bool:
+    """Read one answer; True if the connection is kept."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = LENGTH.search(head)
+    body = await reader.readexactly(int(length[1])) if length else b""
+    kept = bool(length and KEPT.search(head))
+    if not kept:
+        body += await reader.read(-1)  # to its end
+    tally.bytes_read += len(head) + len(body)
+    tally.non_2xx += head.split(b" ")[1][:1] != b"2"
+    if tally.body is None:
+        tally.body = len(body)
+    tally.wrong_length += tally.body != len(body)
+    return kept
 
 
 async def load(options: argparse.Namespace, tally: Tally) -> float:
     """Run all clients; the seconds it took. SIGINT ends it early."""
     begun = time.monotonic()
-    tasks = [
-        asyncio.create_task(
-            Client(options.url, options.keep_alive, tally).run(
-                begun + options.seconds
-            )
-        )
+    clients = asyncio.gather(*(
+        client(options, tally, begun + options.seconds)
         for _ in range(options.clients)
-    ]
+    ))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, clients.cancel)
+    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        await asyncio.wait_for(clients, options.seconds)
+    return time.monotonic() - begun
 
-    def stop() -> None:
-        for task in tasks:
-            task.cancel()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop)
-    await asyncio.wait(tasks, timeout=options.seconds)
-    seconds = time.monotonic() - begun
-    stop()
-    await asyncio.wait(tasks)
-    return seconds
+def address(text: str) -> urllib.parse.SplitResult:
+    """A check for argparse: an address that it can load."""
+    parts = urllib.parse.urlsplit(text)
+    if parts.scheme != "http" or not parts.hostname or parts.port == 0:
+        raise ValueError
+    return parts
 
 
 def report(tally: Tally, clients: int, seconds: float) -> str:
@@ -173,18 +162,14 @@ def main() -> int:
     add("-t", dest="seconds", type=int, default=10**9, help="seconds at most")
     add("-k", dest="keep_alive", action="store_true", help="keep-alive")
     add("-r", action="store_true", help="go on after errors (it always does)")
-    add("url", help="http://127.0.0.1:8000/")
+    add("url", type=address, help="http://127.0.0.1:8000/")
     options = parser.parse_args()
     if not 1 <= options.clients <= options.requests:
         parser.error("-c must be 1 to the number of requests")
     tally = Tally(options.requests)
-    try:
-        Client(options.url, False, tally)
-    except ValueError as error:
-        parser.error(str(error))
     print(
         "tools.bench.client, the built-in load client, figures as ab "
-        f"prints them\n\nLoading {options.url}", flush=True,
+        f"prints them\n\nLoading {options.url.geturl()}", flush=True,
     )
     seconds = asyncio.run(load(options, tally))
     done = len(tally.times) + tally.failed

@@ -29,6 +29,38 @@ TREE_SECONDS = 1.0  # looking for new worker processes costs more
 SWITCHES = ("voluntary_ctxt", "nonvoluntary_ctxt")
 
 
+@dataclass(frozen=True)
+class State:
+    """What a process has: its descriptors, threads, bytes in memory."""
+
+    descriptors: int
+    threads: int
+    memory: int
+
+
+States = dict[int, State]  # by process id
+
+
+def look(server: psutil.Process, shares: bool = False) -> States:
+    """What each process of a server has now.
+
+    Memory is what is resident (RSS); shares: of what several processes
+    have in common only the share of each (PSS, on Linux).
+    """
+    found = {}
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for one in [server, *server.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error), one.oneshot():
+                memory = one.memory_info().rss
+                if shares:
+                    full = one.memory_full_info()
+                    memory = getattr(full, "pss", full.uss)
+                found[one.pid] = State(
+                    one.num_fds(), one.num_threads(), int(memory)
+                )
+    return found
+
+
 @dataclass
 class Cost:
     """CPU seconds, bytes, threads seen at once."""

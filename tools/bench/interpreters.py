@@ -9,7 +9,6 @@ import dataclasses
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,11 +28,12 @@ ASK_SECONDS = 30.0  # for one, or pyenv, to answer
 # a GIL all the same, because of PYTHON_GIL or an extension.
 WHO = """
 import json, platform, sys, sysconfig
+free = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 print(json.dumps({
     "program": sys.executable,
+    "label": "%d.%d" % sys.version_info[:2] + "t" * free,
     "version": platform.python_version(),
-    "minor": "%d.%d" % sys.version_info[:2],
-    "free": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    "free": free,
     "optimised": "--enable-optimizations"
     in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
 }))
@@ -88,7 +88,9 @@ def find(programs: Sequence[str] | None = None) -> list[Interpreter]:
     not run is left out, and what is neither 2.7 nor 3.8 or newer.
     """
     if programs is None:
-        programs = [*_on_path(), *_of_pyenv()]
+        root = output_of("pyenv", "root", seconds=ASK_SECONDS).strip()
+        pyenv = Path(root, "versions").glob("*/bin/python") if root else []
+        programs = [*NAMES, *map(str, sorted(pyenv))]
     found: dict[str, Interpreter] = {}
     for program in [sys.executable, *programs]:
         # A version manager has commands for what is not there.
@@ -110,19 +112,10 @@ def choose(
     """
     if words is None:
         return find(usual)
-    chosen = []
     wanted = [word.strip() for word in words.split(",") if word.strip()]
-    known: dict[str, Interpreter] | None = None
-    for word in wanted:
-        if known is None and "/" not in word:
-            known = {f"python{python.label}": python for python in find()}
-        program = shutil.which(word)
-        if known and word in known:
-            chosen.append(known[word])
-        elif program is not None:
-            chosen.append(identify(program))
-        else:
-            raise InterpreterError(f"there is no interpreter {word}")
+    named = find() if any("/" not in word for word in wanted) else []
+    known = {f"python{python.label}": python for python in named}
+    chosen = [known.get(word) or identify(word) for word in wanted]
     if not chosen:
         raise InterpreterError("--pythons names no interpreter")
     labels = [python.label for python in chosen]
@@ -136,16 +129,11 @@ def choose(
 
 def identify(program: str) -> Interpreter:
     """Ask an interpreter what it is. Raises InterpreterError."""
+    if shutil.which(program) is None:
+        raise InterpreterError(f"there is no interpreter {program}")
     try:
-        answer = json.loads(ask(program, WHO))
-        return Interpreter(
-            answer["program"],
-            answer["minor"] + "t" * answer["free"],
-            answer["version"],
-            answer["free"],
-            answer["optimised"],
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        return Interpreter(**json.loads(ask(program, WHO)))
+    except (ValueError, TypeError) as error:
         raise InterpreterError(
             f"{program} is not a Python interpreter"
         ) from error
@@ -153,17 +141,10 @@ def identify(program: str) -> Interpreter:
 
 def ask(program: str, code: str, *arguments: str) -> str:
     """What the code prints. Raises InterpreterError."""
-    try:
-        done = subprocess.run(
-            [program, "-c", code, *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=ASK_SECONDS, check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InterpreterError(
-            f"the interpreter {program} does not work"
-        ) from error
-    return done.stdout
+    said = output_of(program, "-c", code, *arguments, seconds=ASK_SECONDS)
+    if not said:
+        raise InterpreterError(f"the interpreter {program} does not work")
+    return said
 
 
 def steps_in(program: str, seconds: float) -> int:
@@ -182,16 +163,3 @@ def order(python: Interpreter) -> tuple[list[int], bool]:
 def numbers(python: Interpreter) -> list[int]:
     """The numbers of its version: [3, 13, 0]."""
     return [int(number) for number in re.findall(r"\d+", python.version)]
-
-
-def _on_path() -> list[str]:
-    return [path for name in NAMES if (path := shutil.which(name))]
-
-
-def _of_pyenv() -> list[str]:
-    """The interpreters that pyenv has made, if there is a pyenv."""
-    root = output_of("pyenv", "root", seconds=ASK_SECONDS).strip()
-    if not root:
-        return []
-    programs = Path(root, "versions").glob("*/bin/python")
-    return [str(program) for program in sorted(programs)]

@@ -70,7 +70,11 @@ def add(results: Results, point: Point, run: Run) -> None:
 
 
 def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
-    """Append an output, under its commands, to those of NAME."""
+    """Append an output, under its commands, to those of NAME.
+
+    name: in words; in the name of a file they stand with hyphens.
+    """
+    name = re.sub(r"[^\w.]+", "-", name).strip("-")
     lines = "".join(f"$ {line}\n" for line in command.splitlines())
     raw.append(folder, name, f"{lines}{scrub(text).rstrip()}\n\n")
 

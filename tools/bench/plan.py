@@ -7,10 +7,11 @@ client at a time does not take minutes: whichever comes first.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
+from tools.bench.preflight import PORTS_FREE_AT_ONCE
 from tools.peers import Peer
 from tools.servers import YES, Server
 
@@ -46,49 +47,43 @@ class Task:
     variant: str = ""
 
 
-def default(
-    servers: list[Server], ports_free_at_once: bool,
-    sketches: Sequence[Server] = (),
-) -> list[Task]:
-    """The suites of a default run: four minutes with the sketches."""
-    new = MANY if ports_free_at_once else PORTS_ELSEWHERE
-    return _tasks(servers, {
+MOST_NEW = MANY if PORTS_FREE_AT_ONCE else PORTS_ELSEWHERE
+# Mode -> its suites. Default: four minutes with the sketches; smoke: two
+# suites, a second or two each; classic: exactly ``ab -n 1000 -c 10``.
+LOADS = {
+    "default": {
         "classic": Load(10, 500, 6),
         "many": Load(100, 3000, 11),
-        "raw-new": Load(10, new, 2),
+        "raw-new": Load(10, MANY, 2),
         "raw-keep": Load(10, MANY, 2, keep_alive=True),
-    }, sketches)
-
-
-def classic(
-    servers: list[Server], sketches: Sequence[Server] = ()
-) -> list[Task]:
-    """Exactly ``ab -n 1000 -c 10`` for each server and sketch."""
-    load = Load(10, 1000, go_on=False)
-    return _tasks(servers, {"classic": load}, sketches)
-
-
-def smoke(servers: list[Server]) -> list[Task]:
-    """Two suites, a second or two each."""
-    return _tasks(servers, {
+    },
+    "smoke": {
         "classic": Load(10, 100, 2),
         "raw-keep": Load(10, MANY, 1, keep_alive=True),
-    })
+    },
+    "classic": {"classic": Load(10, 1000, go_on=False)},
+}
+LOADS["full"] = LOADS["default"]
 
 
-def _tasks(
-    servers: list[Server], loads: dict[str, Load],
-    sketches: Sequence[Server] = (),
+def suites(
+    mode: str, servers: Sequence[Server], sketches: Sequence[Server] = ()
 ) -> list[Task]:
     """Every server under every load; the raw suites have no delay.
 
     The sketches, which cannot do much, under the classic load only.
     """
     return [
-        Task(one, suite, 0.0 if "raw" in suite else DELAY, load)
-        for suite, load in loads.items()
+        Task(one, suite, 0.0 if "raw" in suite else DELAY, _possible(load))
+        for suite, load in LOADS[mode].items()
         for one in (*servers, *(sketches if suite == "classic" else ()))
     ]
+
+
+def _possible(load: Load) -> Load:
+    """No more new connections than there are ports for."""
+    most = load.requests if load.keep_alive else MOST_NEW
+    return replace(load, requests=min(load.requests, most))
 
 
 def syscalls(servers: list[Server]) -> list[Task]:
@@ -101,20 +96,18 @@ def syscalls(servers: list[Server]) -> list[Task]:
 
 
 def peers(
-    peers: list[Peer], servers: list[Server], with_wrk: bool,
-    ports_free_at_once: bool,
+    peers: list[Peer], servers: list[Server], with_wrk: bool
 ) -> list[Task]:
     """The peers and our servers side by side, one worker each.
 
     with_wrk: wrk makes the keep-alive load. ab asks in HTTP/1.0, and some
     peers then close the connection.
     """
-    new = MANY if ports_free_at_once else PORTS_ELSEWHERE
     keep = Load(PEER_CLIENTS, MANY, PEER_SECONDS, keep_alive=True)
     loads = {
         "peer-keep":
             wrk.Load(PEER_CLIENTS, PEER_SECONDS) if with_wrk else keep,
-        "peer-new": Load(PEER_CLIENTS, new, PEER_SECONDS),
+        "peer-new": _possible(Load(PEER_CLIENTS, MANY, PEER_SECONDS)),
     }
     tasks = []
     for suite, load in loads.items():

@@ -20,6 +20,7 @@ from tools.data.results import Machine, Results
 from tools.servers import ROOT
 
 LINUX = sys.platform == "linux"
+PORTS_FREE_AT_ONCE = LINUX  # a local port in TIME_WAIT can be used again
 INSTALL_SECONDS = 300  # for the package manager
 OUTPUT_SECONDS = 20  # for a program to say its version
 FILES_WANTED = 16_384  # open files: 4096 clients and more
@@ -123,19 +124,13 @@ def local_ports() -> int | None:
     return ports[1] - ports[0] + 1 if len(ports) == 2 else None
 
 
-def ports_free_at_once() -> bool:
-    """True where a local port in TIME_WAIT can be used again (Linux)."""
-    return LINUX
-
-
 def most_clients(open_files: int) -> tuple[int, str]:
     """How many clients this machine can hold, and what limits it."""
     ports = local_ports()
+    most, why = open_files, f"allows {open_files:,} open files a process"
     if ports is not None and ports < open_files:
-        why = f"this machine has {ports:,} local ports for connections"
-        return ports - ROOM, why
-    why = f"this machine allows {open_files:,} open files a process"
-    return open_files - ROOM, why
+        most, why = ports, f"has {ports:,} local ports for connections"
+    return most - ROOM, f"this machine {why}"
 
 
 def notes(open_files: int, clients: int) -> list[str]:
@@ -159,7 +154,7 @@ def notes(open_files: int, clients: int) -> list[str]:
     if limit < clients:
         found.append(f"More than {limit:,} clients are not possible: {why}.")
     ports = local_ports()
-    if ports_free_at_once() or ports is None:
+    if PORTS_FREE_AT_ONCE or ports is None:
         return found
     found.append(
         f"Each closed connection keeps one of {ports:,} local ports busy "

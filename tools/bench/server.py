@@ -1,22 +1,14 @@
 """One server while it is measured: `Launched`, and the page it answers."""
 
-import contextlib
 import http.client
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tools.common.launch import (
-    READY_SECONDS,
-    STOP_SECONDS,
-    Launched,
-    LaunchError,
-    scrub,
-)
+from tools.common.launch import READY_SECONDS, Launched, LaunchError, scrub
 from tools.servers import Server
 
-__all__ = ["READY_SECONDS", "STOP_SECONDS", "scrub"]  # from there
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 10.0  # for one answer before measuring
 ServerError = LaunchError  # a server that does not start or answer
@@ -89,45 +81,22 @@ class Running(Launched):
         return answer.msg, body
 
 
-class Process(Running):
-    """A running server of ours. Use `start`."""
-
-    def __init__(
-        self,
-        server: Server,
-        delay: float,
-        options: tuple[str, ...] = (),
-        python: str = sys.executable,
-    ) -> None:
-        """Start the server and wait until it is ready; see `start`."""
-        self.server = server
-        if not server.path.is_file():
-            raise ServerError(f"there is no {server.file}")
-        words = ["--delay", f"{delay:g}", *server.options, *options]
-        self.options = " ".join(words)
-        super().__init__([python, str(server.path), "--port", "0", *words])
-        self.command = (
-            f"python3 {server.file} {self.options} --port {self.port}"
-        )
-
-
-@contextlib.contextmanager
 def start(
-    server: Server,
-    delay: float,
-    options: tuple[str, ...] = (),
+    server: Server, delay: float, options: Sequence[str] = (),
     python: str = sys.executable,
-) -> Iterator[Process]:
-    """A fresh server on a free port, stopped at the end come what may.
+) -> Running:
+    """A fresh server on a free port: a context that stops it at the end.
 
     delay: seconds a request waits; options: more for its command line;
     python: the interpreter. Raises ServerError.
     """
-    process = Process(server, delay, options, python)
-    try:
-        yield process
-    finally:
-        process.stop()
+    if not server.path.is_file():
+        raise ServerError(f"there is no {server.file}")
+    words = ["--delay", f"{delay:g}", *server.options, *options]
+    process = Running([python, str(server.path), "--port", "0", *words])
+    shown = ["python3", server.file, *words, "--port", str(process.port)]
+    process.command = " ".join(shown)
+    return process
 
 
 def free_port() -> int:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.markup import escape
@@ -41,7 +42,7 @@ from tools.bench.outcome import (
     take_report,
 )
 from tools.bench.report import NoFigures
-from tools.bench.server import Running, ServerError
+from tools.bench.server import Running, ServerError, start
 from tools.bench.table import Columns, show_points, typed
 from tools.common.terminal import a_console
 from tools.data.results import DATA, Point, Run
@@ -50,6 +51,7 @@ from tools.servers import SERVERS, Server, select
 MOST_REPEATS = 50
 DYING_SECONDS = 0.3  # for a server that failed to end
 
+Option = tuple[str, dict[str, Any]]  # a flag, and how argparse takes it
 Work = tuple[Point, Callable[[], Run]]  # and what measures it once
 
 
@@ -67,11 +69,11 @@ def common_options(
 
     usual: how often a point is measured otherwise, for the help.
     """
-    number_option(
-        parser, "--repeats", 1, MOST_REPEATS, None,
+    add_options(parser, [number_option(
+        "--repeats", 1, MOST_REPEATS, None,
         "measure each point N times and take the median"
         + f" ({usual})" * bool(usual),
-    )
+    )])
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--output", type=new_folder, metavar="DIR",
@@ -95,27 +97,25 @@ def new_folder(text: str) -> Path:
     return folder
 
 
-def number_option(
-    parser: argparse._ActionsContainer, flag: str, low: float, high: float,
-    default: float | None, text: str,
-    kind: Callable[[str], float] = int,
+def add_options(
+    parser: argparse._ActionsContainer, options: Sequence[Option]
 ) -> None:
-    """Add an option that is a number from low to high."""
+    """Add them to a parser, or to a group of one."""
+    for flag, how in options:
+        parser.add_argument(flag, **how)
+
+
+def number_option(
+    flag: str, low: float, high: float, default: float | None, text: str,
+    kind: Callable[[str], float] = int,
+) -> Option:
+    """An option that is a number from low to high."""
     if default is not None:
         text += f" (default: {default:.10g})"
-    parser.add_argument(
-        flag, type=number(low, high, kind), default=default, metavar="N",
-        help=text,
-    )
-
-
-def words_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--options``: words for the server."""
-    parser.add_argument(
-        "--options", type=shell_words, default=(), metavar="WORDS",
-        help="more for the server's command line, as in "
-        "--options='--engine emulated'",
-    )
+    return flag, {
+        "type": number(low, high, kind), "default": default, "metavar": "N",
+        "help": text,
+    }
 
 
 def shell_words(text: str) -> tuple[str, ...]:
@@ -126,16 +126,22 @@ def shell_words(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
 
 
+WORDS: Option = ("--options", {
+    "type": shell_words, "default": (), "metavar": "WORDS",
+    "help": "more for the server's command line, as in "
+    "--options='--engine emulated'",
+})
+
+
 def servers_option(
-    parser: argparse.ArgumentParser, default: Sequence[Server] = SERVERS,
-    among: Sequence[Server] = SERVERS,
-) -> None:
-    """Add ``--only``: a list of servers, some of those that there are."""
-    parser.add_argument(
-        "--only", type=functools.partial(some_servers, among=among),
-        default=list(default), metavar="LIST",
-        help="servers: step numbers or names, as in --only 03,06-protocol",
-    )
+    default: Sequence[Server] = SERVERS, among: Sequence[Server] = SERVERS
+) -> Option:
+    """``--only``: a list of servers, some of those that there are."""
+    return "--only", {
+        "type": functools.partial(some_servers, among=among),
+        "default": list(default), "metavar": "LIST",
+        "help": "servers: step numbers or names, as in --only 03,06-protocol",
+    }
 
 
 def some_servers(
@@ -321,6 +327,23 @@ class Session:
         if process.wait(moment) is not None:
             one.error = f"the server died: {process.last_words()}"
         return one
+
+    def measure(
+        self, server: Server, load: Load, *words: str, delay: float = 0.0,
+        warm_up: int = 20, python: str = sys.executable,
+        one_core: bool = False, **more: Any,
+    ) -> Run:
+        """Start a server, warm it up, run a load; see `load` and `start`.
+
+        words: more for its command line; one_core: keep all of it on one.
+        Raises ServerError.
+        """
+        with start(server, delay, words, python) as process:
+            if one_core:  # the threads that it starts will inherit that
+                own = psutil.Process(process.pid)
+                own.cpu_affinity(own.cpu_affinity()[-1:])
+            process.warm_up(warm_up)
+            return self.load(process, load, **more)
 
     def show(
         self, columns: Columns, note: str = "",

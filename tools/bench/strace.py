@@ -75,8 +75,19 @@ def attached(
             stdout=stderr, stderr=stderr,
             start_new_session=True,  # Ctrl-C is ours: we end it
         )
+
+    def attached() -> bool:
+        said = errors.read_text(errors="replace")
+        return all(f"Process {pid} attached" in said for pid in pids)
+
     try:
-        wait_attached(process, pids, errors)
+        eventually(
+            lambda: attached() or process.poll() is not None, ATTACH_SECONDS
+        )
+        if not attached():
+            said = errors.read_text(errors="replace").strip().splitlines()
+            last = said[-1] if said else "it said nothing"
+            raise StraceError(f"strace could not attach: {last}")
         yield
     finally:
         process.send_signal(signal.SIGINT)
@@ -85,21 +96,3 @@ def attached(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def wait_attached(
-    process: subprocess.Popen[bytes], pids: list[int], errors: Path
-) -> None:
-    """Until strace says of each process that it is attached."""
-
-    def attached() -> bool:
-        said = errors.read_text(errors="replace")
-        return all(f"Process {pid} attached" in said for pid in pids)
-
-    eventually(
-        lambda: attached() or process.poll() is not None, ATTACH_SECONDS
-    )
-    if not attached():
-        said = errors.read_text(errors="replace").strip().splitlines()
-        last = said[-1] if said else "it said nothing"
-        raise StraceError(f"strace could not attach: {last}")

@@ -173,14 +173,12 @@ def _sweep(points: Sequence[Point], title: str) -> Table:
             p for p in points
             if p.server == last.server and p.status == "ok" and survived(p)
         ]
-        row = [last.server, "", "", "0"]
-        if good:
-            best = max(good, key=lambda p: p.median(RATE) or 0)
-            row[1:] = PER_SECOND(best), str(best.clients), str(
-                good[-1].clients
-            )
-        why = escape(last.reason) or "the sweep goes no further"
-        rows.append([*row, why])
+        best = max(good, key=lambda p: p.median(RATE) or 0, default=last)
+        rows.append([
+            last.server, PER_SECOND(best), f"{best.clients}",
+            f"{good[-1].clients if good else 0}",
+            escape(last.reason) or "the sweep goes no further",
+        ])
     return a_table(
         ["server", "best requests/s>", "with clients>", "survived>",
          "why it ends"], rows, title,
@@ -190,15 +188,11 @@ def _sweep(points: Sequence[Point], title: str) -> Table:
 def _syscalls(points: Sequence[Point]) -> Columns:
     """System calls for each request, with each number of clients."""
 
-    def calls(clients: int) -> Cell:
-        def cell(point: Point) -> str:
-            here = [
-                p for p in points
-                if (p.server, p.clients) == (point.server, clients)
-            ]
-            return figure("calls_per_request", "{:.1f}")(here[0])
+    by_clients = {(p.server, p.clients): p for p in points}
+    each = figure("calls_per_request", "{:.1f}")
 
-        return cell
+    def calls(clients: int) -> Cell:
+        return lambda point: each(by_clients[point.server, clients])
 
     def most(point: Point) -> str:
         made = point.runs[-1].system_calls

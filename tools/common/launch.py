@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import psutil
 
@@ -81,6 +81,12 @@ class Launched:
             raise LaunchError(scrub(why)) from error
         self.pid = self._child.pid
         self._root = psutil.Process(self.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.stop()
 
     # What it says.
 

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Self
 
 HOST = b"Host: test\r\n"
 GET = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -111,13 +111,8 @@ class Client:
     """One connection to a server on this machine."""
 
     def __init__(
-        self,
-        port: int,
-        data: bytes = b"",
-        *,
-        timeout: float = LONGEST,
+        self, port: int, data: bytes = b"", *, timeout: float = LONGEST,
         receive_buffer: int | None = None,
-        port_of_ours: int = 0,
     ) -> None:
         self.timeout = timeout
         self.sent = b""
@@ -136,15 +131,10 @@ class Client:
         if data:
             self.send(data)
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     def send(self, data: bytes) -> None:

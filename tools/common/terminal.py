@@ -9,12 +9,10 @@ from rich.table import Table
 WIDTH = 100  # columns when the output goes to a file
 
 
-def a_console() -> Console:
-    """Prints to the terminal; as wide as one where there is none."""
-    console = Console(highlight=False)
-    if console.is_terminal:
-        return console
-    return Console(highlight=False, width=WIDTH)
+def a_console(width: int = WIDTH) -> Console:
+    """Prints to the terminal; so wide where there is none."""
+    there = Console().is_terminal
+    return Console(highlight=False, width=None if there else width)
 
 
 def a_table(

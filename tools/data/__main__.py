@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from tools.common.terminal import a_console, a_table
 from tools.data.made import Made, everything
 from tools.servers import ROOT
 
@@ -150,19 +150,20 @@ def _call(command: str, root: Path) -> int:
 
 def show(entries: list[Made], root: Path, console: Console) -> bool:
     """Print the table; whether something is stale."""
-    table = Table("made", "commit", "date", "machine", "state", box=None)
+    rows = []
     whys = [why_stale(made, root) for made in entries]
     for made, why in zip(entries, whys, strict=True):
         said = facts(made, root)
         on = said.get("machine")
-        table.add_row(
+        rows.append([
             f"{made.name}\n[dim]{made.command}", said["commit"],
             said["started"][:10],
             f"{on['cpu']}, {on['cores']} cores, {on['python']}" if on else "",
             f"[yellow]stale[/]: {why}" if why
             else "a test compares it" if "silent" in said else "good",
-        )
-    console.print(table)
+        ])
+    titles = ("made", "commit", "date", "machine", "state")
+    console.print(a_table(titles, rows))
     return any(whys)
 
 
@@ -184,9 +185,7 @@ def main(
         "as 'recordings' means all of recordings/)")
     add("--dry-run", action="store_true", help="only print the commands")
     options = parser.parse_args(words)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+    console = a_console(WIDTH)
     made = list(everything()) if entries is None else entries
     try:
         git(root, "rev-parse", "HEAD")

@@ -6,7 +6,7 @@ all of it is still in its raw outputs. Whoever shows a new figure adds its
 name here, and measures again.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from tools.data.results import Results, Run
 
@@ -46,11 +46,6 @@ MADE_FROM = {
     "cores": {"cpu_user", "cpu_system"},
     "calls_per_request": {"system_calls"},
 }
-# Those of `Run` that say by None or {} that they were not measured.
-OPTIONAL = (
-    "requests_per_second", "body_bytes", "response_bytes", "cpu_user",
-    "cpu_system", "peak_memory", "threads", "context_switches",
-)  # fmt: skip
 
 
 def only_read(results: Results) -> Results:
@@ -73,7 +68,7 @@ def _only(run: Run, names: set[str]) -> Run:
         extra={k: v for k, v in run.extra.items() if k in names},
         system_calls=run.system_calls if "system_calls" in names else {},
     )
-    for name in OPTIONAL:
-        if name not in names:
-            setattr(fewer, name, None)
+    for each in fields(run):  # None: it was not measured
+        if each.default is None and each.name not in {*names, "error"}:
+            setattr(fewer, each.name, None)
     return fewer

@@ -166,15 +166,16 @@ def to_json(recording: Recording) -> str:
         ],
     }
     for key, value in data.items():
-        data[key] = _compact(value)
+        data[key] = compact(value)
         if key in rows:
-            lines = ",\n".join(_compact(row) for row in rows[key])
+            lines = ",\n".join(compact(row) for row in rows[key])
             data[key] = f"[\n{lines}\n]"
     parts = ",\n".join(f'"{key}":{value}' for key, value in data.items())
     return f"{{\n{parts}\n}}\n"
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
+    """JSON without a space."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -11,21 +11,13 @@ together after the delay. A wave takes both sides some time, and between
 two waves both may have nothing to do.
 """
 
-import argparse
 import itertools
 from functools import partial
 
 from tools.bench.ab import MANY, Load
 from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
-from tools.bench.server import start
-from tools.bench.session import (
-    Session,
-    common_options,
-    conduct,
-    number_option,
-    words_option,
-)
+from tools.bench.session import WORDS, Session, number_option
 from tools.bench.table import failures, figure, spread
 from tools.data.results import Point, Run
 from tools.servers import by_name
@@ -39,20 +31,13 @@ REPEATS = 3
 WARM_UP = 2  # requests
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    parser.add_argument(
-        "--clients", type=number(1, 100_000), nargs="+", default=CLIENTS,
-        metavar="N", help="how many at once (default: 1000 4000)",
-    )
-    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
-    words_option(parser)
-    common_options(parser, "crowd")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all loads; 1 if one failed."""
-    return conduct("crowd", options, measure)
+OPTIONS = (
+    ("--clients", {
+        "type": number(1, 100_000), "nargs": "+", "default": CLIENTS,
+        "metavar": "N", "help": "how many at once (default: 1000 4000)",
+    }),
+    number_option("--seconds", 1, 3600, SECONDS, "of each load"), WORDS,
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:
@@ -69,10 +54,10 @@ def measure(session: Session) -> int:
         return 1
 
     def one(load: Load) -> Run:
-        words = ("--workers", "1", *options.options)
-        with start(by_name("07"), DELAY, words) as process:
-            process.warm_up(WARM_UP)
-            return session.load(process, load, name="07", busy=True)
+        return session.measure(
+            by_name("07"), load, "--workers", "1", *options.options,
+            delay=DELAY, warm_up=WARM_UP, name="07", busy=True,
+        )
 
     work = []
     for clients, suite in itertools.product(options.clients, SUITES):

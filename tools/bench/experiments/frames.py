@@ -18,8 +18,6 @@ import itertools
 import json
 import platform
 import shlex
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,8 +31,8 @@ from tools.bench.experiments.lab import LabError, said_by
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
 from tools.bench.outcome import keep_raw
 from tools.bench.peers import start
-from tools.bench.session import Refused, Session, conduct, number_option
-from tools.bench.table import median, spread, title_of
+from tools.bench.session import Refused, Session, number_option, some_of
+from tools.bench.table import spread, title_of
 from tools.common.files import save_json
 from tools.data.results import Point, Run
 
@@ -87,30 +85,18 @@ class Case:
         return SHAPES[self.shape] + PAGES[self.huge]
 
 
-def add_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of this lab; --pythons is that of all labs."""
-    number_option(
-        parser, "--frame-size", 1, 10**10, SIZE, "bytes of a frame"
-    )
-    number_option(
-        parser, "--frame-count", 1, 1000, FRAMES, "frames in a run"
-    )
-    parser.add_argument(
-        "--frame-shape", choices=SHAPES, help="only this shape",
-    )
-    parser.add_argument(
-        "--frame-variants", metavar="LIST",
-        help="only these variants of the lab, as in streams,splice",
-    )
-    parser.add_argument(
-        "--no-libraries", action="store_true",
-        help=f"leave out {LIBRARIES} ({start.VENV.name})",
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure every case in rounds; 1 if a variant failed."""
-    return conduct(SUITE, options, measure)
+OPTIONS = (  # --pythons is that of all labs
+    number_option("--frame-size", 1, 10**10, SIZE, "bytes of a frame"),
+    number_option("--frame-count", 1, 1000, FRAMES, "frames in a run"),
+    ("--frame-variants", {
+        "metavar": "LIST",
+        "help": "only these variants of the lab, as in streams,splice",
+    }),
+    ("--no-libraries", {
+        "action": "store_true",
+        "help": f"leave out {LIBRARIES} ({start.VENV.name})",
+    }),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:
@@ -136,14 +122,15 @@ def measure(session: Session) -> int:
                 )
                 bench.measure(case)
         bench.profile()
-    points = session.points
     session.show(
         {"variant": title_of, "MB/s": spread("mb_per_second")},
         "medians, and below the slowest and fastest run; huge pages: what "
         "they do for the same variant",
-        sorted(points, key=lambda p: (p.variant.partition(", ")[2], p.server)),
+        sorted(
+            session.points,
+            key=lambda p: (p.variant.partition(", ")[2], p.server),
+        ),
     )
-    session.say(against_c(points))
     return session.status()
 
 
@@ -188,16 +175,10 @@ def variants(who: Who, words: str | None) -> list[str]:
     names = [line.split()[0] for line in lines]
     if words is None:
         return names
-    wanted = [word.strip() for word in words.split(",") if word.strip()]
-    for word in wanted:
-        if word not in names:
-            raise Refused(
-                f"the lab has no variant {word!r}; there are "
-                + ", ".join(names)
-            )
-    if not wanted:
-        raise Refused("--frame-variants names no variant")
-    return wanted
+    try:
+        return [*some_of(names, "variant")(words)]
+    except argparse.ArgumentTypeError as error:
+        raise Refused(f"--frame-variants: {error}") from None
 
 
 def why_no_huge_pages() -> str:
@@ -220,9 +201,7 @@ def read(text: str) -> dict[str, Any]:
     """What the lab said with --json. Raises LabError."""
     try:
         said: dict[str, Any] = json.loads(text)
-        for row in said["variants"]:
-            _ = row["name"], row["runs"], row["skipped"], row["error"]
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise LabError("the lab did not print its figures") from error
     return said
 
@@ -252,19 +231,16 @@ class Bench:
         """The path of what cc made of it, "" if it cannot."""
         path = str(self.made / name)
         try:
-            if shutil.which("cc") is None or sys.platform != "linux":
-                raise LabError("no cc for Linux")
             said_by(
                 ["cc", "-O2", *how, "-o", path, source, "-ldl"], PATIENCE
             )
-        except LabError as error:
+        except LabError as error:  # no cc, or no Linux
             self.session.say(f"[dim]- Without {source}: {error}")
             return ""
         return path
 
     def cases(self) -> Iterator[Case]:
         """All of them that have variants, in the order of a round."""
-        only = self.options.frame_shape
         for shape, huge, who in itertools.product(
             SHAPES, self.pages, self.people
         ):
@@ -272,7 +248,6 @@ class Bench:
             wanted = shape == "two"
             if who.part == "libraries":
                 wanted = shape == "one" or not huge
-            wanted = shape == only if only else wanted
             if wanted and self.asked(who):
                 yield Case(who, shape, huge)
 
@@ -320,11 +295,8 @@ class Bench:
         try:
             command, found = self.lab(case, frames, *words)
             rows = found["variants"]
-            file = f"{case.who.part}-{case.how}".replace(", ", "-")
-            keep_raw(
-                self.session.folder, file.replace(" ", "-"), command,
-                json.dumps(found),
-            )
+            text = json.dumps(found)
+            keep_raw(self.session.folder, case.variant, command, text)
         except LabError as error:
             self.session.say(escape(str(error)))
             failed = {"skipped": "", "error": str(error), "runs": []}
@@ -353,9 +325,7 @@ class Bench:
 
     def count(self) -> None:
         """What each server copies and allocates for a frame."""
-        if not self.counter or self.options.frame_shape == "one":
-            return
-        for who in self.people:
+        for who in self.people if self.counter else ():
             for name in self.asked(who):
                 self.session.say(f"[dim]counting: {who.part}, {name}")
                 try:
@@ -397,7 +367,7 @@ class Bench:
         """The functions that take the time, into profile.json."""
         found: dict[str, dict[str, Any]] = {}
         for who in self.people:
-            case = Case(who, self.options.frame_shape or "one")
+            case = Case(who, "one")
             self.session.say(f"[dim]profile: {case.variant}")
             with contextlib.suppress(LabError):
                 _, said = self.lab(
@@ -417,8 +387,7 @@ def fill(
 ) -> None:
     """What the lab said of a run, and what was counted, into a run."""
     user, system = said.get("user", 0.0), said.get("system", 0.0)
-    one.requests = frames
-    one.seconds = round(said["seconds"], 6)
+    one.requests, one.seconds = frames, round(said["seconds"], 6)
     one.cpu_user, one.cpu_system = round(user, 6), round(system, 6)
     one.extra = {
         "mb_per_second": round(said["mb_per_second"], 3),
@@ -427,27 +396,3 @@ def fill(
         "system_ms": round(1000 * system / frames, 3),
         **counts,
     }
-
-
-# The table ----------------------------------------------------------------
-
-
-def against_c(points: list[Point]) -> str:
-    """A sentence: the best Python, in parts of the best C; "" without C."""
-    rates = {
-        (point.server, point.variant): rate
-        for point in points
-        if point.variant.endswith(f", {SHAPES['two']}")
-        and (rate := median(point, "mb_per_second")) is not None
-    }
-    in_c = {key: rate for key, rate in rates.items() if key[0] in IN_C}
-    ours = {key: rate for key, rate in rates.items() if key not in in_c}
-    if not ours or not in_c:
-        return ""
-    best = max(ours, key=ours.__getitem__)
-    most = max(in_c, key=in_c.__getitem__)
-    return (
-        f"{SHAPES['two']}: the fastest Python is {best[0]} "
-        f"({best[1].partition(',')[0]}) with {ours[best]:,.0f} MB/s, "
-        f"{100 * ours[best] / in_c[most]:.0f} % of {most[0]}."
-    )

@@ -6,7 +6,6 @@ that does not find its words ends the experiment: the list follows the
 code or it fails.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import shutil
@@ -17,16 +16,9 @@ from pathlib import Path
 
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
-from tools.bench.server import start
-from tools.bench.session import (
-    Refused,
-    Session,
-    common_options,
-    conduct,
-    number_option,
-)
+from tools.bench.session import Refused, Session, number_option
 from tools.bench.table import figure, spread
-from tools.data.results import Point, Run
+from tools.data.results import Point
 from tools.servers import ROOT, Server, by_name
 
 HELP = "what each idea of 07 is worth: taken away one at a time (9 minutes)"
@@ -68,34 +60,35 @@ IDEAS = (
     Idea("emulated: no io_uring", options=("--engine", "emulated")),
     Idea(
         "each send has a completion",
-        (("server.py", "            or not (keep_alive or request.closes)\n",
-          "            or True\n"),),
+        (("server.py", "        if client.has_said_all() and not client.t",
+          "        if not client and not client.t"),),
     ),
     Idea(
         "reads to the end before it closes",
-        (("server.py", "            or not (keep_alive or request.closes)\n",
-          "            or not keep_alive\n"),),
+        (("server.py", "self.last or (closes and not self.receiving)\n",
+          "self.last\n"),),
         suites=(NEW,),
     ),
     Idea(
         "each head is parsed, known or not",
-        (("server.py", "self.parse_known(received)", "parse(received)"),),
+        (("server.py", "kind_of(data) if idle and self.prepares else None",
+          "None"),),
     ),
     Idea(
         "only single receives",
-        (("server.py", "self.engine.receive(connection.fd, connection.kept)",
-          "self.engine.receive(connection.fd)"),),
+        (("server.py", "receive(client.fd, client.request is not None)",
+          "receive(client.fd)"),),
         suites=(KEEP,),
     ),
     Idea(
         "only multishot receives",
-        (("server.py", "self.engine.receive(connection.fd, connection.kept)",
-          "self.engine.receive(connection.fd, True)"),),
+        (("server.py", "receive(client.fd, client.request is not None)",
+          "receive(client.fd, True)"),),
         suites=(NEW,),
     ),
     Idea(
         "accepted before it has sent anything",
-        (("server.py", "        each.setsockopt(socket.IPPROTO_TCP, "
+        (("workers.py", "        each.setsockopt(socket.IPPROTO_TCP, "
           "socket.TCP_DEFER_ACCEPT, 1)\n", ""),),
         suites=(NEW,),
     ),
@@ -122,15 +115,7 @@ IDEAS = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
-    common_options(parser, "gains")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure 07 without each idea; 1 if one failed."""
-    return conduct("gains", options, measure)
+OPTIONS = (number_option("--seconds", 1, 3600, SECONDS, "of each load"),)
 
 
 def patched(idea: Idea, folder: Path) -> Server:
@@ -185,27 +170,23 @@ def measure(session: Session) -> int:
         session.results.tools["wrk"] = wrk.version() or "?"
         loads[KEEP] = wrk.Load(CLIENTS, seconds)
 
-    def one(server: Server, load: Load | wrk.Load) -> Run:
-        with start(server, 0.0, ("--workers", "1")) as process:
-            process.warm_up(WARM_UP)
-            return session.load(process, load, name="07")
-
     with copies() as servers:
-        session.rounds(
-            [
-                (
-                    Point(
-                        "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
-                        variant=idea.name,
-                    ),
-                    partial(one, servers[idea.name], load),
-                )
-                for suite, load in loads.items()
-                for idea in IDEAS
-                if suite in idea.suites
-            ],
-            REPEATS,
-        )
+        work = [
+            (
+                Point(
+                    "07", suite, CLIENTS, 0.0, keep_alive=suite == KEEP,
+                    variant=idea.name,
+                ),
+                partial(
+                    session.measure, servers[idea.name], load, "--workers",
+                    "1", warm_up=WARM_UP, name="07",
+                ),
+            )
+            for suite, load in loads.items()
+            for idea in IDEAS
+            if suite in idea.suites
+        ]
+        session.rounds(work, REPEATS)
     for suite in loads:
         points = session.results.suite(suite)
         unit = points[0].median("cpu_ms") or 1.0

@@ -5,7 +5,7 @@ a round at a time and in turns. The lab does the measuring; here its
 figures become points.
 """
 
-import argparse
+import itertools
 import json
 import os
 import time
@@ -15,8 +15,8 @@ from tools.bench import interpreters, preflight
 from tools.bench.experiments.lab import LabError, said_by
 from tools.bench.interpreters import Interpreter
 from tools.bench.outcome import keep_raw
-from tools.bench.session import Session, conduct, number_option, some_of
-from tools.bench.table import Cell, median
+from tools.bench.session import Session, number_option, some_of
+from tools.bench.table import figure, median
 from tools.data.results import Point, Run
 from tools.servers import ROOT
 
@@ -63,21 +63,15 @@ COLUMNS = {
 }
 
 
-def add_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options of this lab; --pythons is that of all labs."""
-    parser.add_argument(
-        "--parts", metavar="LIST", type=some_of(PARTS, "part"),
-        default=PARTS, help=f"measure only these of {', '.join(PARTS)}",
-    )
+OPTIONS = (  # --pythons is that of all labs
+    ("--parts", {
+        "metavar": "LIST", "type": some_of(PARTS, "part"), "default": PARTS,
+        "help": f"measure only these of {', '.join(PARTS)}",
+    }),
     number_option(
-        parser, "--gil-seconds", 0.05, 60, SECONDS,
-        "that a measurement lasts", float,
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the lab in rounds; 1 if it failed on an interpreter."""
-    return conduct(SUITE, options, measure)
+        "--gil-seconds", 0.05, 60, SECONDS, "that a measurement lasts", float
+    ),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:
@@ -87,24 +81,15 @@ def measure(session: Session) -> int:
     cpus = [each for each in CPUS if each <= preflight.core_count()]
     if len(cpus) < len(CPUS):
         session.say("This machine has one CPU: nothing is run on two.")
-    session.rounds(
-        [
-            (
-                Point(
-                    python.label, SUITE, 0, 0.0,
-                    variant=f"{each} CPU{'s' * (each > 1)}",
-                ),
-                partial(one_round, session, python, each),
-            )
-            for python in pythons
-            for each in cpus
-        ],
-        REPEATS,
-        lambda one: f"{one.seconds:.1f} s",
-    )
+    work = []
+    for python, each in itertools.product(pythons, cpus):
+        variant = f"{each} CPU{'s' * (each > 1)}"
+        point = Point(python.label, SUITE, 0, 0.0, variant=variant)
+        work.append((point, partial(one_round, session, python, each)))
+    session.rounds(work, REPEATS, lambda one: f"{one.seconds:.1f} s")
     session.show(
-        {"Python": name, "on": lambda p: p.variant}
-        | {title: short(figure) for title, figure in COLUMNS.items()},
+        {"Python": called, "on": lambda p: p.variant}
+        | {title: figure(name, "{:.2f}") for title, name in COLUMNS.items()},
         "two threads: their work, times that of one; hog: a thread that "
         "computes beside them",
     )
@@ -121,15 +106,15 @@ def one_round(session: Session, python: Interpreter, cpus: int) -> Run:
     if options.parts != PARTS:
         for part in options.parts:
             words += ["--only", part]
-    called = f"python{python.label}"
-    one = Run(" ".join([called, FILE, *words]))
+    name = f"python{python.label}"
+    one = Run(" ".join([name, FILE, *words]))
     begun = time.monotonic()
     try:
         text = said_by(
             [python.program, str(ROOT / FILE), *words],
             PATIENCE + ROUND_TIMES * options.gil_seconds,
         )
-        keep_raw(session.folder, called, one.command, text)
+        keep_raw(session.folder, name, one.command, text)
         one.extra = read(text)
     except LabError as error:
         one.error = str(error)
@@ -153,21 +138,9 @@ def read(text: str) -> dict[str, float]:
         raise LabError("the lab did not print its figures") from error
     if not found:
         raise LabError("the lab measured nothing")
-    return {**found, "gil": gil}
+    return found | {"gil": gil}
 
 
-def name(point: Point) -> str:
+def called(point: Point) -> str:
     """A cell: the interpreter, and whether it has a GIL."""
     return point.server + " no GIL" * (median(point, "gil") == 0)
-
-
-def short(figure: str) -> Cell:
-    """A cell with few digits."""
-
-    def cell(point: Point) -> str:
-        value = median(point, figure)
-        if value is None:  # this part was not measured
-            return ""
-        return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
-
-    return cell

@@ -8,34 +8,30 @@ part of the result. What a client costs is read while all of them wait.
 
 import argparse
 import contextlib
-import dataclasses
 import ipaddress
 import json
 import math
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from tools.bench import preflight
-from tools.bench.cost import Meter
-from tools.bench.experiments import hold_ends
-from tools.bench.experiments.hold_ends import Fit, Seen
+from tools.bench.cost import Meter, States, look
+from tools.bench.experiments import hold_ends, holder
 from tools.bench.experiments.holder import PER_ADDRESS, Tally
 from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
 from tools.bench.outcome import keep_raw, take_cost
-from tools.bench.server import Process, ServerError, start
+from tools.bench.server import ServerError, start
 from tools.bench.session import (
+    WORDS,
     Session,
-    common_options,
-    conduct,
     number_option,
     servers_option,
-    words_option,
 )
 from tools.bench.table import figure
 from tools.common.launch import Launched
@@ -84,34 +80,24 @@ def levels(text: str) -> list[int]:
     return sorted(found)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    servers_option(parser)
-    parser.add_argument(
-        "--clients", type=levels, default=list(LEVELS), metavar="LIST",
-        help="how many at once, one after the other until a server is "
+OPTIONS = (
+    servers_option(),
+    ("--clients", {
+        "type": levels, "default": list(LEVELS), "metavar": "LIST",
+        "help": "how many at once, one after the other until a server is "
         f"stopped (default: {','.join(map(str, LEVELS))})",
-    )
+    }),
     number_option(
-        parser, "--delay", 0.1, 3600, DELAY,
-        "seconds each request waits, made longer if opening takes longer",
+        "--delay", 0.1, 3600, DELAY, "seconds each request waits, made "
+        "longer if opening takes longer", float,
+    ),
+    number_option(
+        "--patience", 0.1, 7200, PATIENCE, "seconds until a client without "
+        "an answer gives up; at least twice the delay where waits overlap",
         float,
-    )
-    number_option(
-        parser, "--patience", 0.1, 7200, PATIENCE,
-        "seconds until a client without an answer gives up; at least twice "
-        "the delay where waits overlap", float,
-    )
-    words_option(parser)
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure; 1 if a server could not be measured at all.
-
-    That a server is stopped by something is a result, no failure.
-    """
-    return conduct(SUITE, options, measure)
+    ),
+    WORDS,
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:
@@ -132,11 +118,7 @@ def measure(session: Session) -> int:
         )
     try:
         for server in options.only:
-            climb = Climb(session, server, limit)
-            for clients in options.clients:
-                session.say(f"[bold]{server.name}[/]: {clients:,} clients")
-                if not climb.level(clients):
-                    break
+            climb(session, server, limit)
     finally:
         show(session)
     return int(any(kind(p) in ("start", "wrong") for p in session.points))
@@ -147,71 +129,64 @@ def kind(point: Point) -> str:
     return point.reason.partition(":")[0] if point.end else ""
 
 
-class Climb:
-    """One server, from level to level."""
+def climb(session: Session, server: Server, limit: int) -> None:
+    """One server, from level to level, until something stops it.
 
-    def __init__(self, session: Session, server: Server, limit: int) -> None:
-        self.session = session
-        self.server = server
-        self.options = session.options
-        self.limit = limit  # open files a process
-        self.held = 0  # clients, at the level before
-        self.bytes_each = 0.0  # for a client
-        self.together = hold_ends.at_once(server, self.options.options)
-
-    def level(self, clients: int) -> bool:
-        """Measure with so many clients; may there be a next level?"""
-        fits = hold_ends.fit(
-            self.server, clients, self.limit, self.options.options,
-            self.bytes_each,
-        )
+    limit: open files a process.
+    """
+    options = session.options
+    held, each = 0, 0.0  # clients at the level before, bytes for each
+    together = hold_ends.at_once(server, options.options)
+    for clients in options.clients:
+        session.say(f"[bold]{server.name}[/]: {clients:,} clients")
+        fits = hold_ends.fit(server, clients, limit, options.options, each)
         if fits.note:
-            self.session.say(f"- {self.server.name}: {fits.note}.")
+            session.say(f"- {server.name}: {fits.note}.")
         point = Point(
-            self.server.name, SUITE, clients, self.options.delay,
-            keep_alive=True,
+            server.name, SUITE, clients, options.delay, keep_alive=True
         )
-        if fits.clients <= self.held:  # we know that it can hold those
+        if fits.clients <= held:  # we know that it can hold those
             point.end = True
-            self.session.skip(point, fits.stop)
-            return False
-        for _ in range(self.session.repeats(1)):
-            one, stop = self.measure(point, fits)
-            self.session.keep(point, one)
-            if one.error is not None:
-                point.status = "failed"
+            session.skip(point, fits.stop)
+            return
+        for _ in range(session.repeats(1)):
+            one, stop = measure_one(session, server, point, Plan(
+                clients, fits.clients, point.delay, options.patience,
+                fits.extra, together, limit,
+            ))
+            session.keep(point, one)
+            point.status = "ok" if one.error is None else "failed"
             point.reason = stop or fits.stop
             point.end = bool(point.reason)
-            self.session.results.save(self.session.folder)
+            session.save()
             if one.error is not None:
                 break
-        self.held = fits.clients
-        self.bytes_each = bytes_each(point.runs[-1])
-        return not point.end
+        if point.end:
+            return
+        held, each = fits.clients, bytes_each(point.runs[-1])
 
-    def measure(self, point: Point, fits: Fit) -> tuple[Run, str]:
-        """One run, with a longer delay if need be, and what stopped it."""
-        for tries_left in reversed(range(TRIES)):
-            patience = self.options.patience
-            if self.together is None:
-                patience = max(patience, 2 * point.delay)
-            plan = Plan(
-                point.clients, fits.clients, point.delay, patience,
-                fits.extra, self.together, self.limit,
-            )
-            if plan.hopeless:
-                few = min(plan.clients, FEW_CLIENTS)
-                plan = dataclasses.replace(plan, clients=few)
-            try:
-                return hold(self.server, plan, self.session.folder)
-            except ServerError as error:
-                return Run("", error=str(error)), f"start: {error}"
-            except LateError as error:
-                why = f"{error}, the delay is {point.delay:g} s"
-                if tries_left:
-                    longer = 1.5 * error.seconds + MARGIN_SECONDS
-                    point.delay = math.ceil(max(2 * point.delay, longer))
-        return Run("", error=why), f"time: {why}"
+
+def measure_one(
+    session: Session, server: Server, point: Point, plan: "Plan"
+) -> tuple[Run, str]:
+    """One run, with a longer delay if need be, and what stopped it."""
+    for tries_left in reversed(range(TRIES)):
+        patience = plan.patience
+        if plan.together is None:
+            patience = max(patience, 2 * point.delay)
+        plan = replace(plan, delay=point.delay, patience=patience)
+        if plan.hopeless:
+            plan = replace(plan, clients=min(plan.clients, FEW_CLIENTS))
+        try:
+            return hold(server, plan, session.folder)
+        except ServerError as error:
+            return Run("", error=str(error)), f"start: {error}"
+        except LateError as error:
+            why = f"{error}, the delay is {point.delay:g} s"
+            if tries_left:
+                longer = 1.5 * error.seconds + MARGIN_SECONDS
+                point.delay = math.ceil(max(2 * point.delay, longer))
+    return Run("", error=why), f"time: {why}"
 
 
 def sure_of_memory(one: Run) -> bool:
@@ -248,65 +223,34 @@ def holders(connections: int, limit: int) -> list[tuple[int, str]]:
 
 
 @contextlib.contextmanager
-def clients(port: int, plan: "Plan") -> Iterator[list[Launched]]:
+def load(port: int, plan: "Plan") -> Iterator[list[Launched]]:
     """The client's processes, ended come what may."""
     seconds = f"{plan.open_seconds:g}", f"{plan.watch_seconds:g}"
+    words = [sys.executable, "-m", holder.__name__, str(port)]
     with contextlib.ExitStack() as stack:
-        running = []
-        for share, address in holders(plan.clients, raise_open_files(0)):
-            one = Launched(
-                [
-                    sys.executable, "-m", "tools.bench.experiments.holder",
-                    str(port), str(share), address, *seconds,
-                ],
-                cwd=ROOT,
+        yield [
+            stack.enter_context(
+                Launched([*words, str(share), address, *seconds], cwd=ROOT)
             )
-            stack.callback(one.kill)
-            running.append(one)
-        yield running
-
-
-def tallies(client: Launched) -> list[Tally]:
-    """None at first, one when all are open, two when all is over."""
-    return [
-        Tally(**json.loads(line))
-        for line in client.output.splitlines()
-        if line.startswith("{") and line.endswith("}")
-    ]
+            for share, address in holders(plan.clients, raise_open_files(0))
+        ]
 
 
 def wait(running: list[Launched], lines: int, meter: Meter) -> list[Tally]:
-    """Wait until every client has said so much; what they said last."""
+    """Wait until every client has said so much; what they said last.
+
+    Nothing at first, a line when all are open, another when all is over.
+    """
     while not all(
-        client.status() is not None or len(tallies(client)) >= lines
+        client.status() is not None or client.output.count("}\n") >= lines
         for client in running
     ):
         meter.sample()
         time.sleep(SAMPLE_SECONDS)
-    return [(tallies(client) or [Tally()])[-1] for client in running]
-
-
-@dataclass
-class State:
-    """What the server holds, all of its processes together."""
-
-    bytes: int = 0  # in user space; what they share counts once
-    descriptors: int = 0
-    fullest: int = 0  # descriptors of the process that has most
-
-
-def look(process: Process) -> State:
-    """The state now."""
-    state = State()
-    for member in process.processes():
-        with contextlib.suppress(psutil.Error):
-            memory = member.memory_full_info()
-            # Linux: a page of several counts by its share.
-            state.bytes += getattr(memory, "pss", memory.uss)
-            several = member.num_fds()
-            state.descriptors += several
-            state.fullest = max(state.fullest, several)
-    return state
+    return [
+        Tally(**json.loads(client.output.strip().rpartition("\n")[2] or "{}"))
+        for client in running
+    ]
 
 
 @dataclass(frozen=True)
@@ -367,13 +311,14 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
     with start(server, plan.delay, plan.extra) as process:
         warm_up(process.port)
         time.sleep(SETTLE_SECONDS)  # for the last to be closed
-        before = look(process)
+        own = psutil.Process(process.pid)
+        before = look(own, shares=True)
         meter = Meter(process)
-        with clients(process.port, plan) as running:
+        with load(process.port, plan) as running:
             shown = [" ".join(["python3", *c.words[1:]]) for c in running]
             opened = wait(running, 1, meter)
             time.sleep(SETTLE_SECONDS)  # for the last to be accepted
-            held = look(process)
+            held = look(own, shares=True)
             if plan.together is None:
                 check_in_time(opened, plan)
             done = wait(running, 2, meter)
@@ -386,11 +331,12 @@ def hold(server: Server, plan: Plan, folder: Path) -> tuple[Run, str]:
     if plan.hopeless:
         one.extra["needed_seconds"] = round(plan.needed_seconds, 3)
         one.extra["watched_seconds"] = plan.watch_seconds
-    seen = Seen(
-        plan.clients, done, cost.threads, held.fullest, plan.limit, died,
-        plan.watch_seconds,
+    fullest = max((state.descriptors for state in held.values()), default=0)
+    stop = hold_ends.stopped_by(
+        server, done, total=plan.clients, threads=cost.threads,
+        fullest=fullest, limit=plan.limit, died=died,
+        seconds=plan.watch_seconds,
     )
-    stop = hold_ends.stopped_by(server, seen)
     if plan.hopeless and died is None:
         stop = plan.hopeless
     one.error = stop.partition(": ")[2] or None
@@ -419,8 +365,8 @@ def warm_up(port: int) -> None:
 
 
 def fill(
-    one: Run, opened: list[Tally], done: list[Tally], before: State,
-    held: State,
+    one: Run, opened: list[Tally], done: list[Tally], before: States,
+    held: States,
 ) -> None:
     """The figures of a run."""
     total = sum(tally.opened for tally in opened)
@@ -431,15 +377,19 @@ def fill(
     one.requests = sum(tally.answered for tally in done)
     one.failed = sum(tally.failed + tally.wrong for tally in done)
     one.seconds = round(last - begun, 3)
+    grown = {
+        name: sum(getattr(state, name) for state in held.values())
+        - sum(getattr(state, name) for state in before.values())
+        for name in ("memory", "descriptors")
+    }
     figures = {
         "connections": total,
         "answered": one.requests,
         "wrong": sum(tally.wrong for tally in done),
         "open_seconds": max(t.last_open for t in opened) - begun,
         "first_answer_seconds": first - begun,
-        "user_bytes_per_connection":
-            (held.bytes - before.bytes) / max(total, 1),
-        "descriptors": held.descriptors - before.descriptors,
+        "user_bytes_per_connection": grown["memory"] / max(total, 1),
+        "descriptors": grown["descriptors"],
     }
     one.extra = {name: round(value, 3) for name, value in figures.items()}
 

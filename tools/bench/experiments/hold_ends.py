@@ -32,6 +32,11 @@ KINDS = {
     "died": "the server ended",
     "start": "the server could not be measured",
 }
+# What a dead server's last words hold -> what it died of.
+DEATHS = (
+    ("SIGKILL", "memory"), ("MemoryError", "memory"),
+    ("start new thread", "threads"), ("", "died"),
+)
 UNEVEN = 1.05  # how far the fullest worker may be above the mean
 MOST_HOLDERS = 16  # processes of the load
 SHARE = 0.8  # of what the whole machine has that one run may take
@@ -162,73 +167,54 @@ def needed_seconds(clients: int, delay: float, together: int | None) -> float:
 # Afterwards --------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What was seen of a server in a run.
+def stopped_by(
+    server: Server, done: list[Tally], *, total: int, threads: int,
+    fullest: int, limit: int, died: str | None, seconds: float,
+) -> str:
+    """What stopped a server, "kind: sentence"; "" if nothing did.
 
-    total: clients; done: what each process of the load said last;
+    done: what each process of the load said last; total: clients;
     threads: the most at once; fullest: descriptors of the process that
     had most; limit: descriptors a process may have; died: its last
     words, None if it lives; seconds: how long clients waited.
     """
-
-    total: int
-    done: list[Tally]
-    threads: int
-    fullest: int
-    limit: int
-    died: str | None
-    seconds: float
-
-
-def stopped_by(server: Server, seen: Seen) -> str:
-    """What stopped a server, "kind: sentence"; "" if nothing did."""
-    answered = sum(tally.answered for tally in seen.done)
-    if seen.died is not None:
-        kind = "died"
-        if "SIGKILL" in seen.died or "MemoryError" in seen.died:
-            kind = "memory"
-        elif "start new thread" in seen.died:
-            kind = "threads"
-        return f"{kind}: the server ended ({seen.died})"
-    if answered == seen.total:
-        return ""
-    return f"{_why(server, seen)}; {answered:,} of {seen.total:,} clients " \
-        "were answered"
-
-
-def _why(server: Server, seen: Seen) -> str:
-    """What kept a living server from answering all of them."""
-    errors = [tally.error for tally in seen.done if tally.error]
-    if any("Too many open files" in error for error in errors):
-        return "descriptors: the load may not open more files"
-    if seen.fullest >= seen.limit - 1:
-        return (
-            f"descriptors: a process of it had {seen.fullest:,} open, "
-            f"{seen.limit:,} are allowed"
-        )
-    late, wrong, failed = (
-        sum(getattr(tally, name) for tally in seen.done)
-        for name in ("unanswered", "wrong", "failed")
+    answered, late, wrong, failed = (
+        sum(getattr(tally, name) for tally in done)
+        for name in ("answered", "unanswered", "wrong", "failed")
     )
+    errors = [tally.error for tally in done if tally.error]
     one_each = server.lessons["threads"] == NO
-    if failed > late and one_each and seen.threads < seen.total:
-        limits = thread_limits()
-        words = f"the server had {seen.threads:,} and was given no more"
-        if limits:
-            name = min(limits, key=lambda each: limits[each])
-            words += f" (the nearest limit is {name})"
-        return f"threads: {words}"
-    if late:
-        beside = f" from {seen.threads:,} threads" if one_each else ""
-        return (
-            f"time: {late:,} clients had no answer{beside} after "
-            f"{seen.seconds:.0f} s"
+    if died is not None:
+        kinds = (kind for words, kind in DEATHS if words in died)
+        return f"{next(kinds)}: the server ended ({died})"
+    if answered == total:
+        return ""
+    if any("Too many open files" in error for error in errors):
+        why = "descriptors: the load may not open more files"
+    elif fullest >= limit - 1:
+        why = (
+            f"descriptors: a process of it had {fullest:,} open, {limit:,} "
+            "are allowed"
         )
-    if any(" 408 " in error for error in errors):
-        return (
+    elif failed > late and one_each and threads < total:
+        limits = thread_limits()
+        name = min(limits, key=limits.__getitem__, default="not known")
+        why = (
+            f"threads: the server had {threads:,} and was given no more (the "
+            f"nearest limit is {name})"
+        )
+    elif late:
+        beside = f" from {threads:,} threads" if one_each else ""
+        why = (
+            f"time: {late:,} clients had no answer{beside} after "
+            f"{seconds:.0f} s"
+        )
+    elif any(" 408 " in error for error in errors):
+        why = (
             "time: the server gave up on requests that it had had no time "
             "to read (408)"
         )
-    why = errors[-1] if errors else "the load ended early"
-    return f"{'wrong' if wrong and not failed else 'closed'}: {why}"
+    else:
+        kind = "wrong" if wrong and not failed else "closed"
+        why = f"{kind}: {errors[-1] if errors else 'the load ended early'}"
+    return f"{why}; {answered:,} of {total:,} clients were answered"

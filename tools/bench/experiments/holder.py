@@ -9,13 +9,13 @@ Every connection has a port of its own on our side. One address has some
 28,000 of them, but all of 127.0.0.0/8 is this machine on Linux.
 """
 
-import argparse
 import ipaddress
 import json
 import math
 import re
 import selectors
 import socket
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 
@@ -57,14 +57,6 @@ class Tally:
     error: str = ""
 
 
-@dataclass(slots=True)
-class Held:
-    """One connection and what came on it."""
-
-    socket: socket.socket
-    received: bytes = b""
-
-
 @dataclass
 class Holder:
     """Opens connections, then reads their answers."""
@@ -97,11 +89,11 @@ class Holder:
                 break
             ours = first + number // PER_ADDRESS
             try:
-                held = Held(connect(self.port, str(ours)))
+                new = connect(self.port, str(ours))
             except OSError as error:
                 tally.error = f"a connection failed: {error}"
                 break
-            self.selector.register(held.socket, selectors.EVENT_READ, held)
+            self.selector.register(new, selectors.EVENT_READ, bytearray())
             tally.opened += 1
         tally.last_open = time.monotonic()
 
@@ -120,21 +112,22 @@ class Holder:
         deadline = time.monotonic() + seconds
         while left and (remaining := deadline - time.monotonic()) > 0:
             for key, _ in self.selector.select(remaining):
-                left -= self._receive(key.data)
+                assert isinstance(key.fileobj, socket.socket)
+                left -= self._receive(key.fileobj, key.data)
         tally.unanswered = left
         tally.failed += left + self.connections - tally.opened
         if left:
             tally.error = f"{left} had no answer after {seconds:.0f} s"
 
-    def _receive(self, held: Held) -> bool:
+    def _receive(self, held: socket.socket, received: bytearray) -> bool:
         """Receive once; True if this connection is done."""
         tally, why = self.tally, "the server closed it"
         try:
-            data = held.socket.recv(4096)
+            data = held.recv(4096)
         except OSError as error:
             data, why = b"", str(error)
-        held.received += data
-        verdict = judge(held.received)
+        received += data
+        verdict = judge(bytes(received))
         if data and verdict is None:
             return False
         if verdict is None:
@@ -148,24 +141,19 @@ class Holder:
                 tally.answered += 1
             else:
                 tally.wrong += 1
-                tally.error = f"a wrong answer: {held.received[:200]!r}"
-        self.selector.unregister(held.socket)
-        held.socket.close()
+                tally.error = f"a wrong answer: {bytes(received[:200])!r}"
+        self.selector.unregister(held)
+        held.close()
         return True
 
 
 def connect(port: int, ours: str) -> socket.socket:
     """A connection from our address with a request sent on it."""
-    new = socket.socket()
-    try:
-        new.bind((ours, 0))
-        new.settimeout(CONNECT_SECONDS)
-        new.connect(("127.0.0.1", port))
-        new.sendall(REQUEST)
-        new.setblocking(False)
-    except BaseException:
-        new.close()
-        raise
+    new = socket.create_connection(
+        ("127.0.0.1", port), CONNECT_SECONDS, (ours, 0)
+    )
+    new.sendall(REQUEST)
+    new.setblocking(False)
     return new
 
 
@@ -205,25 +193,18 @@ def waiting(port: int) -> int:
     return longest
 
 
-def main() -> None:
-    """Hold connections as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python3 -m tools.bench.experiments.holder"
-    )
-    add = parser.add_argument
-    add("port", type=int, help="of the server on 127.0.0.1")
-    add("connections", type=int, help="how many to hold")
-    add("address", help="the first of ours")
-    add("open_seconds", type=float, help="to open all of them")
-    add("seconds", type=float, help="to wait for answers then")
-    options = parser.parse_args()
-    raise_open_files(options.connections + ROOM)
-    holder = Holder(options.port, options.connections, options.address)
-    holder.open(options.open_seconds)
-    print(json.dumps(asdict(holder.tally)), flush=True)
-    holder.read(options.seconds)
-    print(json.dumps(asdict(holder.tally)), flush=True)
+def main(arguments: list[str]) -> None:
+    """Hold connections: port, how many, our first address, seconds.
+
+    The first seconds are for opening all of them, the others for answers.
+    """
+    port, connections, address, to_open, to_wait = arguments
+    holder = Holder(int(port), int(connections), address)
+    raise_open_files(holder.connections + ROOM)
+    for step, seconds in ((holder.open, to_open), (holder.read, to_wait)):
+        step(float(seconds))
+        print(json.dumps(asdict(holder.tally)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

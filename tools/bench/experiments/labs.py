@@ -11,29 +11,21 @@ import sys
 
 from tools.bench.experiments import chain, frames, gil
 from tools.bench.outcome import as_typed
-from tools.bench.session import common_options
+from tools.bench.session import add_options, conduct, some_of
 
 LABS = {"chain": chain, "frames": frames, "gil": gil}
+PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
 
 
-def lab(word: str) -> str:
-    """A check for argparse: the name of a lab."""
-    if word not in LABS:
-        raise argparse.ArgumentTypeError(
-            f"there is no lab {word!r}; there are {', '.join(LABS)}"
-        )
-    return word
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
+def prepare(parser: argparse.ArgumentParser) -> None:
     """The names of the labs, and the options of each."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "\n".join(
         [HELP, "", *(f"  {name}: {lab.HELP}" for name, lab in LABS.items())]
     )
     parser.add_argument(
-        "labs", nargs="*", type=lab, metavar="LAB",
+        "labs", nargs="*", type=some_of([*LABS], "lab"), metavar="LAB",
         help=f"{', '.join(LABS)} (default: all)",
     )
     parser.add_argument(
@@ -42,15 +34,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "(default: all that are on the PATH or in pyenv)",
     )
     for name, module in LABS.items():
-        module.add_options(
-            parser.add_argument_group(f"options of the lab {name}")
-        )
-    common_options(parser, "labs-NAME")
+        group = parser.add_argument_group(f"options of the lab {name}")
+        add_options(group, module.OPTIONS)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the labs one after the other; the worst of their statuses."""
-    chosen = [name for name in LABS if name in (options.labs or LABS)]
+    named = {name for names in options.labs for name in names} or LABS
+    chosen = [name for name in LABS if name in named]
     typed = as_typed(sys.argv[1:]).split()
     worst = 0
     for name in chosen:
@@ -61,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"\nLab {name}")
             if options.output:
                 own.output = options.output / f"labs-{name}"
-        status: int = LABS[name].run(own)
+        status = conduct(f"labs-{name}", own, LABS[name].measure)
         if status == 130:
             return status
         worst = max(worst, status)

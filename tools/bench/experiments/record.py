@@ -9,38 +9,35 @@ system's clock, and `timeline` puts them together.
 import argparse
 import contextlib
 import math
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from tools.bench import calls, preflight
 from tools.bench.recording import burst, perfetto, timeline
-from tools.bench.server import Process, ServerError, start
-from tools.bench.session import Session, common_options, servers_option
+from tools.bench.server import Running, ServerError, start
+from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
+from tools.common.terminal import a_table
 from tools.data import recording
-from tools.data.recording import CLIENTS, MOST_BYTES, Lane, Recording
+from tools.data.recording import CLIENTS, MOST_BYTES, Recording
 from tools.data.results import Results
-from tools.servers import NO, POOL, ROOT, Server
+from tools.servers import NO, POOL, Server
 
 HELP = "20 clients at once: what each thread of a server does (a minute)"
+PLACE = "recordings"
 ON_EVERY_PAGE = True  # the site shows it beside the steps: build it after
 DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
-LOOK_SECONDS = 0.01  # between two looks at who has a connection
 CONNECTIONS = Path("/proc/net/tcp")  # of the whole machine, a line each
 LOCAL, REMOTE, INODE = 1, 2, 9  # its columns
 # The same numbers on every machine, so that pages can speak of them.
@@ -50,7 +47,7 @@ WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
 DETAIL = (100, 200, 500, 1000, 2000, 5000)
 # Times, threads, numbers; of structures only these are read.
 STRACE = (
-    "strace", "-f", "-ttt", "-T", "-s", "1",
+    "strace", "-ff", "-ttt", "-T", "-s", "1",
     "-e", "verbose=?accept,?accept4,?poll,?ppoll",
 )  # fmt: skip
 
@@ -67,7 +64,6 @@ CHANCE = (  # faults that may not come again
     timeline.TimelineError,
     StraceError,
     psutil.Error,
-    subprocess.SubprocessError,
 )
 FORBIDDEN = "Operation not permitted"  # what strace says
 
@@ -108,41 +104,25 @@ def unlike(server: Server, found: Recording) -> str:
 # One recording ------------------------------------------------------------
 
 
-def replay(process: Process) -> tuple[list[burst.Moments], dict[int, int]]:
+def replay(process: Running) -> tuple[list[burst.Moments], dict[int, int]]:
     """Send the clients; their moments, and who served which port.
 
     The second is for a server of several processes only: a ring does not
     tell. Raises BurstError.
     """
-    words = ["127.0.0.1", str(process.port), str(CLIENTS)]
     workers = process.processes()
     owners: dict[int, int] = {}
-    with subprocess.Popen(
-        [sys.executable, "-m", burst.__name__, *words],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    ) as clients:
-        try:
-            assert clients.stdout is not None
-            clients.stdout.readline()  # SENT, or the end
-            while (
-                len(workers) > 1 and len(owners) < CLIENTS
-                and clients.poll() is None
-            ):
-                with contextlib.suppress(OSError):  # a worker has ended
-                    owners.update(_owners(process, workers))
-                time.sleep(LOOK_SECONDS)
-            text, errors = clients.communicate(timeout=burst.SECONDS + 10)
-        finally:
-            clients.kill()
-    if clients.returncode:
-        said = errors.strip().splitlines()[-1:] or ["the clients died"]
-        raise burst.BurstError(said[0])
-    return burst.read(text), owners
+
+    def look() -> None:
+        if len(workers) > 1 and len(owners) < CLIENTS:
+            with contextlib.suppress(OSError):  # a worker has ended
+                owners.update(_owners(process, workers))
+
+    return burst.burst(process.port, CLIENTS, look), owners
 
 
 def _owners(
-    process: Process, workers: list[psutil.Process]
+    process: Running, workers: list[psutil.Process]
 ) -> dict[int, int]:
     """A client's port -> the worker that has its connection now.
 
@@ -178,9 +158,8 @@ def attempt(server: Server, results: Results) -> Recording:
         start(server, DELAY, options) as process,
     ):
         process.warm_up(WARM_UP)
-        file = Path(folder, "calls")
         pids = [each.pid for each in process.processes()]
-        with attached(STRACE, pids, file):
+        with attached(STRACE, pids, Path(folder, "calls")):
             threads = {  # of each process, the oldest first
                 thread: each.pid
                 for each in process.processes()
@@ -188,40 +167,34 @@ def attempt(server: Server, results: Results) -> Recording:
             }
             moments, owners = replay(process)
             time.sleep(SETTLE_SECONDS)
-        made = calls.parse(file.read_text(errors="replace"))
-    words = ["--delay", f"{DELAY:g}", *server.options, *options]
-    return assemble(
-        Recording(
-            server=server.name,
-            command=" ".join(["python3", server.file, *words]),
-            started=results.started,
-            commit=results.commit,
-            machine=results.machine,
-            tools={"strace": results.tools.get("strace", "?")},
-            delay=DELAY, clients=[], lanes=[], calls=[], calls_by_name={},
-        ),
-        timeline.build(
-            made, moments, timeline.Server(threads, DELAY, owners)
-        ),
+        made = calls.read(Path(folder))
+    seen = timeline.build(
+        made, moments, timeline.Server(threads, DELAY, owners)
     )
-
-
-def assemble(made: Recording, seen: timeline.Timeline) -> Recording:
-    """Fill in what was seen, in as much detail as the file has room for.
-
-    Raises TimelineError.
-    """
-    made.clients, made.calls = seen.clients, seen.calls
-    made.calls_by_name = seen.calls_by_name
+    words = ["--delay", f"{DELAY:g}", *server.options, *options]
     rings = "io_uring_enter" in seen.calls_by_name
-    made.note = f"{SLOWER} {RINGS}" if rings else SLOWER
+    return as_fits(Recording(
+        server=server.name,
+        command=" ".join(["python3", server.file, *words]),
+        started=results.started,
+        commit=results.commit,
+        machine=results.machine,
+        tools={"strace": results.tools.get("strace", "?")},
+        delay=DELAY, note=f"{SLOWER} {RINGS}" if rings else SLOWER,
+        **vars(seen),
+    ))
+
+
+def as_fits(made: Recording) -> Recording:
+    """In as much detail as a file has room for. Raises TimelineError."""
     for tiny in DETAIL:
-        made.lanes = [
-            Lane(each.name, each.worker, timeline.simplify(each.spans, tiny))
-            for each in seen.lanes
+        lanes = [
+            replace(lane, spans=timeline.simplify(lane.spans, tiny))
+            for lane in made.lanes
         ]
-        if len(recording.to_json(made).encode()) <= MOST_BYTES:
-            return made
+        fewer = replace(made, lanes=lanes)
+        if len(recording.to_json(fewer).encode()) <= MOST_BYTES:
+            return fewer
     raise timeline.TimelineError("there was too much for one file")
 
 
@@ -267,13 +240,7 @@ def median(found: list[Recording]) -> Recording:
 # The command --------------------------------------------------------------
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    servers_option(parser)
-    common_options(parser, "recordings")
-    parser.add_argument(
-        "--no-site", action="store_true", help="do not build the site"
-    )
+OPTIONS = (servers_option(),)
 
 
 def impossible() -> str | None:
@@ -311,7 +278,8 @@ def run(options: argparse.Namespace) -> int:
     wrong: dict[str, str] = {}
     stopped = 0
     try:
-        for found, server, fault in _all(options, session):
+        for server in options.only:
+            found, fault = several(server, session)
             if fault:
                 wrong[server.name] = fault
             if found:
@@ -338,50 +306,41 @@ def run(options: argparse.Namespace) -> int:
     return stopped or int(len(saved) < len(options.only))
 
 
-def _all(
-    options: argparse.Namespace, session: Session
-) -> Iterator[tuple[Recording | None, Server, str]]:
-    """The median recording of each server, and what is wrong with one."""
+def several(
+    server: Server, session: Session
+) -> tuple[Recording | None, str]:
+    """The median of its recordings, and what is wrong with one."""
     repeats = session.repeats(1)
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-        console=session.console, transient=True,
-    ) as progress:
-        task = progress.add_task("", total=len(options.only) * repeats)
-        for place, server in enumerate(options.only, 1):
-            found, wrong = [], ""
-            for _ in range(repeats):
-                progress.update(task, description=server.name)
-                one, fault = record(server, session.results)
-                progress.advance(task)
-                wrong = fault or wrong
-                if one is None:  # it would not be better next time
-                    break
-                if not (fault and options.reference):
-                    found.append(one)
-            progress.update(task, completed=place * repeats)
-            yield median(found) if found else None, server, wrong
+    found, wrong = [], ""
+    for turn in range(1, repeats + 1):
+        of = f", run {turn} of {repeats}" * (repeats > 1)
+        session.say(f"[bold]{server.name}[/]{of}")
+        one, fault = record(server, session.results)
+        wrong = fault or wrong
+        if one is None:  # it would not be better next time
+            break
+        if not (fault and session.options.reference):
+            found.append(one)
+    return median(found) if found else None, wrong
 
 
 def show(found: list[Recording], console: Console) -> None:
     """Print what was recorded."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("server", "first answer", "last answer", "at once",
-                   "threads", "waiting", "system calls"):
-        left = column == "server"
-        table.add_column(column, justify="left" if left else "right")
-    for each in found:
-        first = min(client.first_byte for client in each.clients)
-        table.add_row(
+    titles = ["server", "first answer>", "last answer>", "at once>",
+              "threads>", "waiting>", "system calls>"]
+    rows = [
+        [
             each.server,
-            f"{first / 1000:.0f} ms",
+            f"{min(c.first_byte for c in each.clients) / 1000:.0f} ms",
             f"{each.length / 1000:.0f} ms",
             str(each.peak),
             str(len(each.lanes)),
             str(each.busy),
             f"{sum(each.calls_by_name.values()):,}",
-        )
-    console.print(table)
+        ]
+        for each in found
+    ]
+    console.print(a_table(titles, rows))
     console.print(
         "[dim]at once: requests in service; waiting: threads that waited "
         "for a request at once"

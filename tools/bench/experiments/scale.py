@@ -13,7 +13,6 @@ again. Even so a worker can run out of work while the other has a queue;
 with many clients for each worker that is rare.
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +21,7 @@ import psutil
 
 from tools.bench import interpreters, preflight
 from tools.bench.ab import MANY, Load
-from tools.bench.server import start
-from tools.bench.session import Session, common_options, conduct, number_option
+from tools.bench.session import Session, number_option
 from tools.bench.table import figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
@@ -73,20 +71,14 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number > 1)}"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    number_option(parser, "--clients", 1, 1000, CLIENTS, "how many at once")
-    number_option(parser, "--seconds", 1, 3600, SECONDS, "of each load")
+OPTIONS = (
+    number_option("--clients", 1, 1000, CLIENTS, "how many at once"),
+    number_option("--seconds", 1, 3600, SECONDS, "of each load"),
     number_option(
-        parser, "--compute", 1, 10**9, None,
+        "--compute", 1, 10**9, None,
         "loop steps a request (default: as many as take 1 ms here)",
-    )
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all cases; 1 if one failed."""
-    return conduct(SUITE, options, measure)
+    ),
+)
 
 
 def measure(session: Session) -> int:
@@ -102,15 +94,11 @@ def measure(session: Session) -> int:
     load = Load(options.clients, MANY, options.seconds)
 
     def one(case: Case, point: Point) -> Run:
-        words = (*case.options, "--compute", str(steps))
-        with start(case.server, 0.0, words) as process:
-            if case.one_core:  # its threads will inherit that
-                server = psutil.Process(process.pid)
-                server.cpu_affinity(server.cpu_affinity()[-1:])
-            process.warm_up(WARM_UP)
-            done = session.load(
-                process, load, name=case.server.name, busy=True
-            )
+        done = session.measure(
+            case.server, load, *case.options, "--compute", str(steps),
+            warm_up=WARM_UP, one_core=case.one_core, name=case.server.name,
+            busy=True,
+        )
         speed_up(done, session.points, case, len(point.runs))
         return done
 
@@ -142,12 +130,9 @@ def speed_up(one: Run, points: list[Point], case: Case, turn: int) -> None:
     """
     if case.variant == case.baseline or one.requests_per_second is None:
         return
-    wanted = case.server.name, case.baseline
     for point in points:
-        if (point.server, point.variant) == wanted and (
-            len(point.runs) > turn
-        ):
-            rate = point.runs[turn].requests_per_second
-            if rate:
-                times = one.requests_per_second / rate
-                one.extra["speed_up_times"] = round(times, 4)
+        if title_of(point) == f"{case.server.name}, {case.baseline}":
+            for run in point.runs[turn : turn + 1]:
+                if run.requests_per_second:
+                    times = one.requests_per_second / run.requests_per_second
+                    one.extra["speed_up_times"] = round(times, 4)

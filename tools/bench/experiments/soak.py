@@ -7,31 +7,31 @@ memory are at the end where they were after a warm-up, if nothing was
 written to stderr, and if the server ended with status 0 on SIGTERM.
 """
 
-import argparse
 import asyncio
 import contextlib
 import dataclasses
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import psutil
 
-from tools.bench.cost import Meter
+from tools.bench.cost import Meter, States, look
 from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
 from tools.bench.outcome import keep_raw, take_cost
-from tools.bench.server import STOP_SECONDS, Process, start
+from tools.bench.server import Running, start
 from tools.bench.session import (
+    WORDS,
     Session,
-    common_options,
-    conduct,
     number_option,
     servers_option,
-    words_option,
 )
+from tools.common.launch import STOP_SECONDS
 from tools.data.results import Point, Run
 from tools.servers import NO, YES, Server, by_name
 
@@ -47,21 +47,6 @@ RESTART_SECONDS = 3.0  # from a kill until there is a new worker
 REST_SECONDS = 15.0  # until nothing is left of clients that are gone
 SETTLED_SECONDS = 1.5  # unchanged for so long: the server is at rest
 GROWTH_BYTES = 16 * 2**20  # of a process; more is a leak
-
-
-# The server's processes -----------------------------------------------
-
-
-@dataclass(frozen=True)
-class State:
-    """What a process has: its descriptors, threads, bytes resident."""
-
-    descriptors: int
-    threads: int
-    memory: int
-
-
-States = dict[int, State]  # by process id
 
 
 @dataclass
@@ -81,19 +66,6 @@ class Report(Counts):
     after: States = field(default_factory=dict)
 
 
-def look(server: psutil.Process) -> States:
-    """What each process of the server has now."""
-    found = {}
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for one in [server, *server.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error), one.oneshot():
-                found[one.pid] = State(
-                    one.num_fds(), one.num_threads(),
-                    int(one.memory_info().rss),
-                )
-    return found
-
-
 def total(states: States, name: str) -> int:
     """The sum of one figure over all processes."""
     return sum(getattr(state, name) for state in states.values())
@@ -102,21 +74,20 @@ def total(states: States, name: str) -> int:
 async def rest(server: psutil.Process, before: States | None) -> States:
     """Wait until nothing changes, and is no more than before."""
 
-    def counts(states: States) -> tuple[int, int]:
-        return total(states, "descriptors"), total(states, "threads")
+    def counts(states: States) -> list[int]:
+        return [total(states, name) for name in ("descriptors", "threads")]
 
-    most = counts(before) if before is not None else None
-    deadline = time.monotonic() + REST_SECONDS
-    last, since = (-1, -1), time.monotonic()
+    most = counts(before) if before is not None else [sys.maxsize] * 2
+    begun = since = time.monotonic()
+    last: list[int] = []
     while True:
         found, wall = look(server), time.monotonic()
         now = counts(found)
         if now != last:
             last, since = now, wall
-        settled = wall - since > SETTLED_SECONDS
-        if most is not None and (now[0] > most[0] or now[1] > most[1]):
-            settled = False
-        if settled or wall > deadline:
+        less = all(a <= b for a, b in zip(now, most, strict=True))
+        settled = wall - since > SETTLED_SECONDS and less
+        if settled or wall - begun > REST_SECONDS:
             return found
         await asyncio.sleep(0.1)
 
@@ -160,15 +131,13 @@ async def killer(
         report.kills += 1
         os.kill(youngest.pid, signal.SIGKILL)
         old = {worker.pid for worker in workers}
-        while True:
-            new = {worker.pid for worker in server.children()
-                   if alive(worker)}
-            gone = time.monotonic() - begun
-            if len(new) >= len(old) and new != old:
-                break
+        gone, new = 0.0, old
+        while new == old or len(new) < len(old):
             if gone > 3 * RESTART_SECONDS:
                 break
             await asyncio.sleep(0.02)
+            new = {w.pid for w in server.children() if alive(w)}
+            gone = time.monotonic() - begun
         report.restart_seconds = max(report.restart_seconds, gone)
         if gone > RESTART_SECONDS:
             clients.fault(f"a killed worker was missing for {gone:.1f} s")
@@ -185,31 +154,25 @@ def alive(process: psutil.Process) -> bool:
 
 
 def soak(
-    port: int,
-    pid: int,
-    seconds: float,
-    seed: int,
-    *,
-    clients: int = CLIENTS,
-    polite: bool = False,
-    kill: bool = True,
+    port: int, pid: int, seconds: float, seed: int, *,
+    clients: int = CLIENTS, polite: bool = False,
     patience: float = PATIENCE,
-    tick: Callable[[Report], None] | None = None,
+    tick: Callable[[Report], object] = lambda report: None,
 ) -> Report:
     """Let mixed clients loose on a server for about so many seconds.
 
     port: of the server on 127.0.0.1; pid: of its first process, whose
     children are its workers; seed: of all that is random; clients: at a
     time; polite: without those that hold up a server which serves one
-    client at a time; kill: kill workers; patience: seconds for an
-    answer; tick: called about once a second.
+    client at a time; patience: seconds for an answer; tick: called about
+    once a second.
     """
     server = psutil.Process(pid)
     ours = Clients(port, seed, polite, patience)
     report = Report()
     ours.counts = report
 
-    async def mix(seconds: float, kill: bool) -> None:
+    async def mix(seconds: float, kill: bool = True) -> None:
         """All clients at once for so long, then until all are done."""
         ours.until = time.monotonic() + seconds
         pending = {asyncio.create_task(ours.client()) for _ in range(clients)}
@@ -220,8 +183,7 @@ def soak(
             done, pending = await asyncio.wait(pending, timeout=1.0)
             for task in done:
                 task.result()
-            if tick is not None:
-                tick(report)
+            tick(report)
 
     async def whole() -> None:
         """Warm up, look, mix, look again."""
@@ -231,7 +193,7 @@ def soak(
         warm = min(max(seconds / 10, 0.5), 30.0)
         await mix(warm, kill=False)
         report.before = await rest(server, None)
-        await mix(seconds - warm, kill)
+        await mix(seconds - warm)
         report.after = await rest(server, report.before)
         compare(report)
         await ours.probe()
@@ -245,26 +207,12 @@ def soak(
 # The experiment -------------------------------------------------------
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    servers_option(parser, [by_name("07")])
-    words_option(parser)
-    number_option(
-        parser, "--minutes", 0.05, 10_000, MINUTES, "how long", float
-    )
-    number_option(
-        parser, "--seed", 0, 2**32, 1, "of all that is random"
-    )
-    number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
-    parser.add_argument(
-        "--no-kill", action="store_true", help="do not kill workers",
-    )
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Soak, print what happened; 1 if a rule was broken."""
-    return conduct(SUITE, options, measure)
+OPTIONS = (
+    servers_option([by_name("07")]), WORDS,
+    number_option("--minutes", 0.05, 10_000, MINUTES, "how long", float),
+    number_option("--seed", 0, 2**32, 1, "of all that is random"),
+    number_option("--clients", 1, 1000, CLIENTS, "at a time"),
+)
 
 
 def options_of(server: Server, extra: tuple[str, ...]) -> tuple[str, ...]:
@@ -294,33 +242,30 @@ def measure(session: Session) -> int:
             variant=" ".join(extra),
         )
 
-        def one(
-            server: Server = server, extra: tuple[str, ...] = extra,
-            point: Point = point,
-        ) -> Run:
-            seed = options.seed + len(point.runs)
-            with start(server, DELAY, extra) as process:
-                return measure_one(session, process, seed)
-
-        session.rounds([(point, one)], 1, told)
+        work = point, partial(measure_one, session, server, extra, point)
+        session.rounds([work], 1, told)
         bad = [run.error for run in point.runs if run.error is not None]
         if bad:  # one is enough here
             point.status, point.reason = "failed", bad[0]
     return session.status()
 
 
-def measure_one(session: Session, process: Process, seed: int) -> Run:
+def measure_one(
+    session: Session, server: Server, extra: tuple[str, ...], point: Point
+) -> Run:
     """One soak of a server, to its end."""
     options = session.options
-    meter = Meter(process)
-    polite, patience = manners(process.server)
-    report = soak(
-        process.port, process.pid, 60 * options.minutes, seed,
-        clients=options.clients, polite=polite, kill=not options.no_kill,
-        patience=patience, tick=ticker(meter, session),
-    )
-    cost = meter.read()
-    report.faults += end(process)
+    seed = options.seed + len(point.runs)
+    polite, patience = manners(server)
+    with start(server, DELAY, extra) as process:
+        meter = Meter(process)
+        report = soak(
+            process.port, process.pid, 60 * options.minutes, seed,
+            clients=options.clients, polite=polite, patience=patience,
+            tick=ticker(meter, session),
+        )
+        cost = meter.read()
+        report.faults += end(process)
     one = Run(f"{process.command}\nseed {seed}, {options.clients} clients")
     one.requests, one.failed = report.answered, len(report.faults)
     one.seconds = round(report.seconds, 3)
@@ -330,7 +275,7 @@ def measure_one(session: Session, process: Process, seed: int) -> Run:
     one.extra = figures(report)
     one.error = "; ".join(report.faults) or None
     text = json.dumps(dataclasses.asdict(report), indent=1)
-    keep_raw(session.folder, process.server.name, one.command, text)
+    keep_raw(session.folder, server.name, one.command, text)
     return one
 
 
@@ -352,7 +297,7 @@ def ticker(meter: Meter, session: Session) -> Callable[[Report], None]:
     return tick
 
 
-def end(process: Process) -> list[str]:
+def end(process: Running) -> list[str]:
     """SIGTERM, and what is wrong with how it ends."""
     if process.status() is not None:
         return [f"the server died: {process.last_words()}"]

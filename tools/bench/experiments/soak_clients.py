@@ -12,7 +12,7 @@ import random
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from tools.common.raw_client import Answer, NoAnswer, read_answer
@@ -21,11 +21,22 @@ CUT_SECONDS = 1.0  # from a kill until its connections have ended
 PATIENCE = 10.0  # seconds for an answer
 SILENCE_SECONDS = (9.0, 15.0)  # a silent client is dropped between these
 MOST_FAULTS = 20  # then it is clear enough
-PADDING = (0, 0, 0, 10, 100, 1000, 3000, 9000)  # bytes in a field of a head
+# Fields that some requests have: none, or one of so many bytes.
+PADDING = ((), (), (), *(
+    (f"X-Padding: {'p' * size}",) for size in (10, 100, 1000, 3000, 9000)
+))  # fmt: skip
 SLOW_BUFFER = 4096  # bytes a slow reader's kernel takes, about
 BITE_SECONDS = 0.001  # that it reads before it pauses again
 PAGE_BYTES = 249
 ANSWER_BYTES = 2048  # more than any answer has
+# Roles, and how often each is played; the second: not by polite clients.
+POLITE = {
+    "ordinary": 8, "pipelined": 6, "closing": 4, "half_closing": 4,
+    "resetting": 6, "malformed": 2,
+}
+IMPOLITE = {
+    "slow_reader": 2, "byte_by_byte": 2, "silent": 2, "silent_for_long": 1,
+}
 LINGER_NOT = struct.pack("ii", 1, 0)  # close with a reset
 
 
@@ -46,13 +57,9 @@ class Ask:
     body: bool = True
     waits: bool = False  # does the server's delay count?
 
-    def data(self, padding: int = 0, field: str = "") -> bytes:
-        """Its bytes, with so much padding and perhaps another field."""
-        lines = [f"{self.line} HTTP/1.1", "Host: soak"]
-        if padding:
-            lines.append(f"X-Padding: {'p' * padding}")
-        if field:
-            lines.append(field)
+    def data(self, *fields: str, version: str = "1.1") -> bytes:
+        """Its bytes, perhaps with other fields."""
+        lines = [f"{self.line} HTTP/{version}", "Host: soak", *fields]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
@@ -129,16 +136,19 @@ class Wire(asyncio.Protocol):
         while (answer := take(self.received, body)) is None:
             if self.ended is not None:
                 raise CutError
-            self.news.clear()
-            await self.news.wait()
+            await self.something()
         return answer
 
     async def end(self) -> bytes:
         """What comes until the server ends it."""
         while self.ended is None:
-            self.news.clear()
-            await self.news.wait()
+            await self.something()
         return bytes(self.received)
+
+    async def something(self) -> None:
+        """Wait until more has come, or the end."""
+        self.news.clear()
+        await self.news.wait()
 
     def abort(self) -> None:
         """Vanish: a reset, whatever is under way."""
@@ -212,32 +222,17 @@ class Clients:
 
     async def client(self) -> None:
         """Take up roles until the time is over."""
-        roles: list[tuple[int, Callable[[], Awaitable[None]]]] = [
-            (8, self.ordinary),
-            (6, self.pipelined),
-            (4, self.closing),
-            (4, self.half_closing),
-            (6, self.resetting),
-        ]
-        if not self.old:
-            roles.append((2, self.malformed))
-        if not self.polite:
-            roles += [
-                (2, self.slow_reader),
-                (2, self.byte_by_byte),
-                (2, self.silent),
-                (1, self.silent_for_long),
-            ]
-        weights = [weight for weight, _ in roles]
+        roles = POLITE if self.polite else POLITE | IMPOLITE
+        if self.old:
+            roles = {n: w for n, w in roles.items() if n != "malformed"}
         while not self.over():
-            ((_, role),) = self.random.choices(roles, weights)
+            (name,) = self.random.choices([*roles], [*roles.values()])
             last = time.monotonic() + SILENCE_SECONDS[1]
-            if role == self.silent_for_long and last >= self.until:
+            if name == "silent_for_long" and last >= self.until:
                 continue
-            name = role.__name__
             self.counts.roles[name] = self.counts.roles.get(name, 0) + 1
             try:
-                await role()
+                await getattr(self, name)()
             except CutError as error:
                 self.fault(f"{name}: cut without a kill {error}")
             except TimeoutError:
@@ -274,7 +269,7 @@ class Clients:
     def bytes_of(self, *asks: Ask) -> bytes:
         """All of these requests, with padding here and there."""
         return b"".join(
-            ask.data(self.random.choice(PADDING)) for ask in asks
+            ask.data(*self.random.choice(PADDING)) for ask in asks
         )
 
     # Judging ----------------------------------------------------------
@@ -323,10 +318,8 @@ class Clients:
 
     def judge(self, ask: Ask, answer: Answer) -> None:
         """Is it the right answer? Raises WrongError."""
-        good = answer.status == ask.status
-        if ask.status == 200 and ask.body:
-            good = good and answer.body == self.page
-        if not good:
+        page = self.page if ask.status == 200 and ask.body else answer.body
+        if (answer.status, answer.body) != (ask.status, page):
             raise WrongError(f"{ask.line!r} got {answer.raw[:400]!r}")
 
     async def check_all(
@@ -376,10 +369,11 @@ class Clients:
         """A request that asks to close, or an old one that implies it."""
         async with self.wire() as wire:
             ask = self.random.choice(ASKS)
-            data = ask.data(field="Connection: close")
-            if self.random.random() < 0.3:
-                data = ask.data().replace(b"HTTP/1.1", b"HTTP/1.0")
-            wire.send(data)
+            old = self.random.random() < 0.3
+            wire.send(
+                ask.data(version="1.0") if old
+                else ask.data("Connection: close")
+            )
             await self.check_all(wire, [ask], ends=True)
 
     async def half_closing(self) -> None:
@@ -446,19 +440,18 @@ class Clients:
         soonest, latest = SILENCE_SECONDS
         async with self.wire() as wire:
             wire.send(GET.data()[: self.random.choice((0, 1, 20))])
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(latest):
-                    data = await wire.end()
-            except TimeoutError:
-                raise WrongError(
-                    f"still open after {latest:g} s of silence"
-                ) from None
+                    await wire.end()
+            data = bytes(wire.received[:100])
+            if wire.ended is None:
+                raise WrongError(f"still open after {latest:g} s of silence")
             if self.was_killed(wire):
                 self.counts.cut_by_kill += 1
-            elif (wire.ended or 0.0) - wire.begun < soonest:
-                raise WrongError(f"dropped too soon: {data[:100]!r}")
+            elif wire.ended - wire.begun < soonest:
+                raise WrongError(f"dropped too soon: {data!r}")
             elif data and not data.startswith(b"HTTP/1.1 408 "):
-                raise WrongError(f"silence was answered: {data[:100]!r}")
+                raise WrongError(f"silence was answered: {data!r}")
 
     async def resetting(self) -> None:
         """Leaves at any moment, mostly by a reset."""
@@ -473,14 +466,9 @@ class Clients:
                 wire.transport.pause_reading()
             wire.send(data)
             await asyncio.sleep(self.random.choice((0, 0.001, 0.02, 0.1)))
-            done = 0  # answers that came; they must be right so far
-            for ask in asks:
-                answer = take(wire.received, ask.body)
-                if answer is None:
-                    break
-                self.judge(ask, answer)
-                done += 1
-            self.counts.answered += done
-            self.counts.cut_by_client += len(asks) - done
+            while asks and (answer := take(wire.received, asks[0].body)):
+                self.judge(asks.pop(0), answer)  # what came must be right
+                self.counts.answered += 1
+            self.counts.cut_by_client += len(asks)
             leave = (wire.abort, wire.abort, wire.transport.close)
             self.random.choice(leave)()

@@ -6,21 +6,16 @@ server runs as it is on each interpreter, 07 with one and with two
 workers of both kinds, 03 on one core and on all.
 """
 
-import argparse
 import contextlib
 import os
-import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-
-import psutil
 
 from tools.bench import interpreters
 from tools.bench.ab import MANY, Load
 from tools.bench.interpreters import Interpreter, InterpreterError
-from tools.bench.server import start
-from tools.bench.session import Session, common_options, conduct, number_option
-from tools.bench.table import MEGABYTE, figure, spread
+from tools.bench.session import Refused, Session, number_option
+from tools.bench.table import MEGABYTE, figure, spread, title_of
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
 
@@ -34,8 +29,13 @@ STEPS = 20_000  # loop steps a request computes
 STEPS_SECONDS = 0.001  # with --calibrate: a request computes so long
 SECONDS = 3  # one run
 CLIENTS = 10
-WARM_UP = 20  # requests
 NAMES = ("python3.13t", "python3.14t", "python3.14", "python3.13")
+
+# What a server gains from is compared with the same, alone.
+ALONE = {
+    "a thread each": "a thread each, one core", "2 threads": "1 thread",
+    "2 processes": "1 process",
+}
 
 # Loads a server with all it imports, but does not start it. A build
 # without a GIL can run with one all the same, because of PYTHON_GIL or an
@@ -68,43 +68,37 @@ class Case:
         return f"{self.interpreter.label}, {self.how}"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this experiment."""
-    parser.add_argument(
-        "--pythons", metavar="PATH[,PATH...]",
-        help="the interpreters (default: the one that runs this, and "
+OPTIONS = (
+    ("--pythons", {
+        "metavar": "PATH[,PATH...]",
+        "help": "the interpreters (default: the one that runs this, and "
         f"{', '.join(NAMES)} if they are on the PATH)",
-    )
-    load = parser.add_mutually_exclusive_group()
+    }),
     number_option(
-        load, "--steps", 1, 10**9, STEPS,
-        "loop steps each request computes, the same on every interpreter",
-    )
-    load.add_argument(
-        "--calibrate", action="store_true",
-        help="instead, on each interpreter as many steps as take "
+        "--steps", 1, 10**9, None, "loop steps each request computes, the "
+        f"same on every interpreter (default: {STEPS})",
+    ),
+    ("--calibrate", {
+        "action": "store_true",
+        "help": "instead, on each interpreter as many steps as take "
         f"{1000 * STEPS_SECONDS:g} ms there",
-    )
-    number_option(parser, "--seconds", 1, 600, SECONDS, "one run takes")
-    number_option(parser, "--clients", 1, 1000, CLIENTS, "at a time")
-    common_options(parser, SUITE)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Measure all cases on all interpreters; 1 if one failed."""
-    return conduct(SUITE, options, measure)
+    }),
+    number_option("--seconds", 1, 600, SECONDS, "one run takes"),
+    number_option("--clients", 1, 1000, CLIENTS, "at a time"),
+)  # fmt: skip
 
 
 def measure(session: Session) -> int:
     """Every case on every interpreter."""
     options = session.options
-    on_path = [path for name in NAMES if (path := shutil.which(name))]
-    pythons = interpreters.choose(options.pythons, on_path)
+    if options.steps and options.calibrate:
+        raise Refused("either --steps or --calibrate says how many steps")
+    pythons = interpreters.choose(options.pythons, NAMES)
     session.note_pythons(pythons)
     load = Load(options.clients, MANY, options.seconds)
     work = []
     for python in pythons:
-        steps = options.steps
+        steps = options.steps or STEPS
         if options.calibrate:
             steps = interpreters.steps_in(python.program, STEPS_SECONDS)
         for case in cases_of(python):
@@ -154,11 +148,10 @@ def cases_of(python: Interpreter) -> list[Case]:
     if hasattr(os, "sched_setaffinity"):
         alone = Case(python, three, "a thread each, one core", one_core=True)
         cases.insert(0, alone)
-    for kind, several in (("thread", "threads"), ("process", "processes")):
-        for number in (1, 2):
-            words = ("--workers", str(number), "--worker-kind", kind)
-            how = f"{number} {kind if number == 1 else several}"
-            cases.append(Case(python, seven, how, words))
+    for how in ("1 thread", "2 threads", "1 process", "2 processes"):
+        kind = "thread" if "thread" in how else "process"
+        words = ("--workers", how[0], "--worker-kind", kind)
+        cases.append(Case(python, seven, how, words))
     return cases
 
 
@@ -168,20 +161,12 @@ def measure_one(
 ) -> Run:
     """One run against a fresh server. Raises ServerError."""
     name = f"python{case.interpreter.label}"
-    raw = f"{case.server.name}-{case.variant}"
-    words = ("--compute", str(steps), *case.options)
-    with start(
-        case.server, 0.0, words, case.interpreter.program
-    ) as process:
-        # Threads that start later stay on the core of the first.
-        if case.one_core:
-            one = psutil.Process(process.pid)
-            one.cpu_affinity((one.cpu_affinity() or [0])[:1])
-        process.warm_up(WARM_UP)
-        done = session.load(
-            process, load, name=raw.replace(", ", "-").replace(" ", "-"),
-            command=process.command.replace("python3", name, 1),
-        )
+    done = session.measure(
+        case.server, load, "--compute", str(steps), *case.options,
+        python=case.interpreter.program, one_core=case.one_core,
+        name=f"{case.server.name}, {case.variant}",
+    )
+    done.command = done.command.replace("python3", name, 1)
     if has_gil is not None:
         done.extra["gil"] = has_gil
     return done
@@ -195,16 +180,9 @@ def gil(point: Point) -> str:
 def gain(point: Point, points: list[Point]) -> str:
     """A cell: throughput against the same with one core or one worker."""
     label, _, how = point.variant.partition(", ")
-    alone = {
-        "a thread each": "a thread each, one core",
-        "2 threads": "1 thread",
-        "2 processes": "1 process",
-    }.get(how)
+    alone = title_of(replace(point, variant=f"{label}, {ALONE.get(how)}"))
     for other in points:
-        if (other.server, other.variant) == (
-            point.server, f"{label}, {alone}"
-        ):
-            before = other.median("requests_per_second")
-            times = figure("requests_per_second", "{:.2f}", before or 1)
-            return times(point) if before else ""
+        before = other.median("requests_per_second")
+        if title_of(other) == alone and before:
+            return figure("requests_per_second", "{:.2f}", before)(point)
     return ""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from rich.markup import escape
 
-from tools.bench.server import Process, ServerError, start
-from tools.bench.session import Session, common_options
+from tools.bench.server import Running, ServerError, start
+from tools.bench.session import Session
 from tools.bench.table import typed
 from tools.data import exchange
 from tools.data.exchange import Exchange
@@ -61,11 +61,6 @@ REQUESTS = {
 }
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what all experiments have."""
-    common_options(parser, "wire")
-
-
 def run(options: argparse.Namespace) -> int:
     """Capture every exchange, save and print it; 0."""
     session = Session("wire", options)
@@ -87,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def converse(process: Process, request: Request) -> bytes:
+def converse(process: Running, request: Request) -> bytes:
     """All that the server answers until it closes. Raises ServerError."""
     address = ("127.0.0.1", process.port)
     received = b""
@@ -100,6 +95,6 @@ def converse(process: Process, request: Request) -> bytes:
                 received += data
     except OSError as error:
         raise ServerError(
-            f"{process.server.name} has not answered and closed: {error}"
+            f"{request.server} has not answered and closed: {error}"
         ) from error
     return received

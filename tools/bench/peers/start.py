@@ -23,7 +23,7 @@ from tools.bench.preflight import output_of
 from tools.bench.server import HOST, Running, free_port
 from tools.common.launch import scrub
 from tools.peers import Peer
-from tools.servers import ROOT
+from tools.servers import ROOT, SERVERS
 
 HERE = Path(__file__).parent
 VENV = ROOT / ".venv-peers"
@@ -46,16 +46,12 @@ def missing(
     """
     found = {}
     for peer in peers:
-        why = _no_package(peer, say) if peer.is_python else _no_program(peer)
+        why = _no_package(peer, say) if peer.is_python else ""
+        if not peer.is_python and not shutil.which(peer.start[0]):
+            why = f"{peer.start[0]} is not installed: {peer.get}"
         if why:
             found[peer.name] = why
     return found
-
-
-def _no_program(peer: Peer) -> str:
-    if shutil.which(peer.start[0]):
-        return ""
-    return f"{peer.start[0]} is not installed: {peer.get}"
 
 
 def _no_package(peer: Peer, say: Callable[[str], None]) -> str:
@@ -134,52 +130,45 @@ def versions(peers: list[Peer]) -> dict[str, str]:
 # Running them ------------------------------------------------------------
 
 
-class PeerProcess(Running):
-    """A running peer. Use `start`."""
-
-    def __init__(self, peer: Peer, folder: Path) -> None:
-        """Start it on a free port and wait until it is ready.
-
-        folder: an empty one for files of its own. Raises ServerError.
-        """
-        self.peer = peer
-        port = free_port()
-        if peer.name == "nginx":
-            write_nginx_conf(folder, port)
-        words = _words(peer, str(PYTHON), port, str(folder))
-        super().__init__(words, ROOT, port)
-        python = str(PYTHON.relative_to(ROOT))
-        self.command = " ".join(_words(peer, python, port, "FOLDER"))
-
-
 @contextlib.contextmanager
-def start(peer: Peer, page: bool = True) -> Iterator[PeerProcess]:
-    """A fresh peer, stopped at the end.
+def start(
+    peer: Peer, page: bytes = PAGE, site: Path | None = None
+) -> Iterator[Running]:
+    """A fresh peer on a free port, stopped at the end.
 
-    page: it has to answer with our page. Raises ServerError if it does
-    not, or does not start.
+    page: it has to answer with this one, b"": with any; site: a folder of
+    files that it serves. Raises ServerError if it does not, or does not
+    start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        process = PeerProcess(peer, Path(folder))
-        try:
+        port = free_port()
+        if peer.name == "nginx":
+            write_nginx_conf(Path(folder), port, site)
+        known = {
+            "host": HOST, "port": port, "python": PYTHON, "folder": folder,
+            "ours": sys.executable, "site": site,
+        }
+        shown = {
+            **known, "python": PYTHON.relative_to(ROOT), "folder": "FOLDER",
+            "ours": "python3", "site": "DIR",
+        }
+        words = [word.format_map(known) for word in peer.start]
+        tells = any(peer.name == server.name for server in SERVERS)
+        with Running(words, ROOT, 0 if tells else port) as process:
+            process.command = " ".join(peer.start).format_map(shown)
             if page:
-                process.check_page(PAGE, Content_Type=TYPE)
+                fields = {"Content_Type": TYPE} if page == PAGE else {}
+                process.check_page(page, **fields)
             yield process
-        finally:
-            process.stop()
 
 
-def _words(peer: Peer, python: str, port: int, folder: str) -> list[str]:
-    return [
-        word.format(python=python, host=HOST, port=port, folder=folder)
-        for word in peer.start
-    ]
-
-
-def write_nginx_conf(folder: Path, port: int) -> None:
+def write_nginx_conf(
+    folder: Path, port: int, site: Path | None = None
+) -> None:
     """The configuration of nginx with the page, in its own folder."""
+    page = f"return 200 '{PAGE.decode()}'"
     text = string.Template((HERE / "nginx.conf").read_text()).substitute(
-        host=HOST, port=port, page=PAGE.decode(),
+        host=HOST, port=port, answer=f"root {site}" if site else page,
         # As root its worker would be somebody who may not read the folder.
         user="user root;" if os.geteuid() == 0 else "",
     )

@@ -5,13 +5,12 @@ in the Trace Event Format: the clients are a process with a thread each,
 a worker of the server is a process with a thread for each lane.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tools.common.files import save as save_text
-from tools.data.recording import NOBODY, Recording
+from tools.data.recording import NOBODY, Recording, compact
 
 ENDING = ".trace.json"  # behind the name of the server
 CLIENTS_PID = 1
@@ -79,14 +78,10 @@ def save(recording: Recording, folder: Path) -> Path:
     """Write NAME.trace.json, an event a client, a lane and the counter."""
     about = {"server": recording.command, "note": recording.note}
     events = ",\n".join(
-        _compact(line)[1:-1] for line in lines(recording) if line
+        compact(line)[1:-1] for line in lines(recording) if line
     )
     return save_text(
         folder / f"{recording.server}{ENDING}",
         '{"displayTimeUnit":"ms",\n'
-        f'"otherData":{_compact(about)},\n"traceEvents":[\n{events}\n]}}\n',
+        f'"otherData":{compact(about)},\n"traceEvents":[\n{events}\n]}}\n',
     )
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -17,7 +17,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from tools.bench.calls import Call
 from tools.bench.recording.burst import Moments
@@ -197,7 +197,7 @@ def build(
 ) -> Timeline:
     """A timeline that begins with the first client.
 
-    calls: as from `calls.parse`. Raises TimelineError.
+    calls: as from `calls.read`. Raises TimelineError.
     """
     zero = min(each.begun for each in moments)
     length = max(each.done for each in moments) - zero
@@ -210,12 +210,8 @@ def build(
         walk.take(call)
     if any(call.name == "io_uring_enter" for call in calls):
         _from_rings(walk, calls, moments, server)
-    for found, what in (
-        (walk.accepted, "accepted"),
-        (walk.read, "received"),
-        (walk.answered, "answered"),
-    ):
-        if len(found) < len(moments):
+    for what in ("accepted", "read", "answered"):
+        if len(getattr(walk, what)) < len(moments):
             raise TimelineError(f"a request was not seen to be {what}")
     walk.settle(zero, zero + length)
     lanes = _lanes(walk, zero, length)
@@ -259,9 +255,7 @@ def _client(
     walk: _Walk, place: int, seen: Moments, zero: int, places: dict[int, int]
 ) -> Client:
     """A client's moments; they must be in an order that is possible."""
-    client = [
-        seen.begun, seen.connected, seen.sent, seen.first_byte, seen.done,
-    ]  # fmt: skip
+    _, *client = astuple(seen)  # all but its port
     times = [walk.accepted[place], walk.read[place], walk.answered[place]]
     possible = (
         client == sorted(client)
@@ -348,14 +342,13 @@ def _from_rings(
             for call in calls
             if call.thread == process and call.name == "io_uring_enter"
         ]
-        clients = [
-            place
+        sent = {
+            place: each.sent
             for place, each in enumerate(moments)
             if server.owners.get(each.port) == process
-        ]
-        sent = {place: moments[place].sent for place in clients}
+        }
         _follow_ring(walk, enters, sent, round(server.delay * 1e6))
-        for place in clients:
+        for place in sent:
             walk.home[place] = walk.thread[place] = process
 
 

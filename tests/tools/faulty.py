@@ -1,0 +1,97 @@
+"""Server 03 with a fault, which whoever measures it has to notice."""
+
+import contextlib
+import importlib
+import itertools
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tools.servers import ROOT, Server, by_name
+
+# What becomes of an answer.
+CHANGED = {
+    "busy": (b"200 OK", b"503 Busy"),
+    "another page": (b"works!", b"burns!"),
+    "another type": (b"; charset=utf-8", b""),
+}
+# Faults that polite clients find too, so it stops as it should.
+STOPS = ("good", "mixes up", "hangs up", "leaks", "complains", "ends badly")
+
+
+def faulty(folder: Path, fault: str) -> Server:
+    """A server with this fault, whose file is made in the folder."""
+    file = folder / f"{fault.replace(' ', '_')}.py"
+    file.write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        f"from tests.tools.faulty import main\nmain({fault!r})\n"
+    )
+    lessons = by_name("03").lessons
+    return Server(file.stem, 3, str(file), "a fake", "a thread", lessons)
+
+
+def main(fault: str) -> None:
+    """Be that server, and never wait before an answer."""
+    sys.path.insert(0, str(ROOT / "03_threading"))
+    sys.argv += ["--delay", "0"]
+    step: Any = importlib.import_module("server")
+    served, talked, respond = step.serve, step.talk, step.respond
+    clients, requests = itertools.count(1), itertools.count(1)
+    kept: list[socket.socket] = []
+
+    def talk(sock: socket.socket, options: object) -> None:
+        number = next(clients) if sock.recv(1, socket.MSG_PEEK) else 0
+        if fault == "dies" and number == 11:
+            os.write(2, b"no more today\n")
+            os._exit(3)
+        if fault == "falls silent" and number > 10:
+            time.sleep(600)
+        if fault == "leaks":
+            again = sock.dup()
+            kept.append(again)
+            talked(sock, options)
+            with contextlib.suppress(OSError):  # the client has gone
+                again.shutdown(socket.SHUT_RDWR)
+            return
+        fifth = number and number % 5 == 0
+        if fault == "resets" and fifth:
+            linger = struct.pack("ii", 1, 0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        elif fault != "hangs up" or not fifth:
+            talked(sock, options)
+            return
+        sock.recv(65536)
+        sock.close()
+
+    def answer(request: Any, keep_alive: bool) -> bytes:
+        if fault == "mixes up" and next(requests) % 20 == 0:
+            status = 404 if request.status != 404 else 200
+            request = request._replace(status=status)
+        text: bytes = respond(request, keep_alive)
+        return text.replace(*CHANGED.get(fault, (b"", b"")))
+
+    def serve(listener: socket.socket, options: object) -> None:
+        if fault not in STOPS:
+            ignored = fault == "ignores SIGTERM"
+            how = signal.SIG_IGN if ignored else signal.SIG_DFL
+            signal.signal(signal.SIGTERM, how)
+        if fault == "leaves a worker" and os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(600)
+        served(listener, options)
+        if fault == "complains":
+            os.write(2, b"Traceback\n")
+        if fault == "ends badly":
+            os._exit(3)
+
+    if fault == "crashes":
+        raise SystemExit("no such colour")
+    if fault == "never ready":
+        time.sleep(600)
+    step.talk, step.respond = talk, answer
+    step.main(serve)
