@@ -190,9 +190,10 @@ def accept_all(
     announce(listener)
     leaving = False
     while not leaving:
-        leaving = stopping()
+        leaving = stopping()  # then who is in the queue comes last
         try:
-            yield from ready(listener, READABLE, clock() + TICK)
+            if not leaving:
+                yield from ready(listener, READABLE, clock() + TICK)
             while True:  # empty the accept queue
                 sock, _ = listener.accept()
                 sock.setblocking(False)
@@ -203,6 +204,7 @@ def accept_all(
         except OSError:  # out of descriptors: wait until some are free
             yield from sleep(TICK)
     listener.close()
+    yield from sleep(TICK)  # what they have sent is read now
     stop_reading()
     for task in list(open_now.values()):
         yield from task

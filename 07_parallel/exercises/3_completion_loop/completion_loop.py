@@ -59,6 +59,8 @@ class Loop:
             web.count(connections=1)
             self.clients[fd] = Client(fd)
             self.go_on(self.clients[fd])
+        elif self.leaving:  # all who were in the queue are here
+            self.engine.close(self.listener.fileno())
 
     def completed(
         self, kind: int, fd: int, result: int, data: bytes
@@ -91,15 +93,18 @@ class Loop:
         self.engine.sleep(CLOCK, web.TICK)
         if web.stopping() and not self.leaving:
             self.leaving = True
-            self.engine.cancel(self.listener.fileno())
+            if self.accepting:
+                self.engine.refuse(self.listener.fileno())
+            else:
+                self.engine.close(self.listener.fileno())
         elif not self.accepting and not self.leaving:
             self.accepting = True
             self.engine.accept(self.listener.fileno())
         now = web.clock()
         for client in list(self.clients.values()):
-            if self.leaving and client.connection.next is web.READ:
-                self.close(client)
-            elif client.connection.deadline <= now:
+            if self.leaving:
+                client.connection.hurry()
+            if client.connection.deadline <= now:
                 client.connection.late()
                 self.go_on(client)
 
