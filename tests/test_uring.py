@@ -52,6 +52,10 @@ class Bench:
         engine.adopt(self.listener)
         engine.sleep(GUARD, PATIENCE)
 
+    def send_now(self, fd: int, data: bytes, close: bool) -> None:
+        """Prepare an answer and send it."""
+        self.engine.send_now(fd, self.engine.prepare(data, close))
+
     def until(self, ready: Callable[[], bool]) -> None:
         """Wait for completions until it is true."""
         while not ready():
@@ -293,7 +297,7 @@ def test_a_file_that_became_short(bench: Bench, tmp_path: Path) -> None:
 @pytest.mark.parametrize("close", [False, True])
 def test_send_now(bench: Bench, close: bool) -> None:
     client, fd = bench.one()
-    bench.engine.send_now(fd, b"now", close)
+    bench.send_now(fd, b"now", close)
     bench.moment()
     assert client.recv(100) == b"now"
     assert (bench.done, bench.failed) == ([], []), "it says nothing"
@@ -313,7 +317,7 @@ def send_until_full(bench: Bench, fd: int, data: bytes, close: bool) -> int:
     """
     sent = 0
     while True:
-        bench.engine.send_now(fd, data[sent:], close)
+        bench.send_now(fd, data[sent:], close)
         bench.moment()
         ((failed, result),) = bench.failed
         bench.failed.clear()
@@ -345,7 +349,7 @@ def test_send_now_to_nobody(bench: Bench, close: bool) -> None:
     reset(client)
     bench.engine.receive(fd)
     assert bench.next(RECEIVED)[2] == -errno.ECONNRESET
-    bench.engine.send_now(fd, b"x", close)
+    bench.send_now(fd, b"x", close)
     bench.moment()
     assert bench.failed == [(fd, -errno.EPIPE)]
     os.fstat(fd)  # it is still ours to close

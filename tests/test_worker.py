@@ -221,11 +221,11 @@ def test_prepared_answers_are_not_too_many(step: ModuleType) -> None:
     assert len(play.worker.prepared) <= step.MANY_KINDS
 
 
-@pytest.mark.parametrize("options", [{"delay": 0.1}, {"compute": 1}])
+@pytest.mark.parametrize(("delay", "compute"), [(0.1, 0), (0.0, 1)])
 def test_work_is_done_each_time(
-    step: ModuleType, options: dict[str, float]
+    step: ModuleType, delay: float, compute: int
 ) -> None:
-    play = Play(step, **{"delay": 0.0, **options})
+    play = Play(step, delay, compute)
     play.batches += [[came(KEPT)]]
     play.run()
     assert not play.worker.prepares and not play.worker.prepared
