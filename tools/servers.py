@@ -1,7 +1,7 @@
 """The one list of servers. Tests, bench and site read it; nothing else does.
 
-Adding a server is one entry in SERVERS. SKETCHES stand beside it: they
-are measured and tried like servers, and promise nothing.
+docs/reference/house.md says what else a new server needs. SKETCHES stand
+beside it: they are measured and tried like servers, and promise nothing.
 """
 
 from collections.abc import Sequence

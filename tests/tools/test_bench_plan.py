@@ -31,8 +31,8 @@ def test_every_server_is_in_every_suite() -> None:
     ]
     assert [(t.suite, t.server.name) for t in of_peers()] == [
         (suite, name)
-        for suite in ("peer-keep", "peer-new")
-        for name in ("nginx", "03-pool", "07")
+        for suite in ("peer-keep", "peer-differ", "peer-new")
+        for name in ("nginx", "03-pool", "07", "07")
     ]
 
 
@@ -58,11 +58,15 @@ def test_few_new_connections_where_ports_stay_busy(
 def test_peers_have_one_worker_and_wrk_keeps_connections() -> None:
     for task in of_peers():
         assert (task.delay, task.load.clients) == (0.0, 100)
-        wanted = ("--workers", "1") if task.server.name == "07" else ()
-        assert task.options == wanted
-        kept = task.suite == "peer-keep"  # ab makes new ones
+        if task.server.name == "07":  # and beside it with two
+            assert task.options == ("--workers", task.variant[0])
+        else:
+            assert task.options == ()
+        kept = task.suite != "peer-new"  # ab makes new ones
         assert isinstance(task.load, wrk.Load) == kept
         assert task.load.keep_alive == kept
+        differ = isinstance(task.load, wrk.Load) and task.load.differ
+        assert differ == (task.suite == "peer-differ")
     for task in of_peers(with_wrk=False):
         assert isinstance(task.load, Load)
         assert task.load.keep_alive == (task.suite == "peer-keep")

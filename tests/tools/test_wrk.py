@@ -75,6 +75,8 @@ def test_the_command_and_the_version(monkeypatch: Patch) -> None:
         "wrk", "-t1", "-c100", "-d3s", "--timeout", "10s", "--latency",
         "http://127.0.0.1:1/",
     ]
+    differ = wrk.Load(1, 1, differ=True).command("http://127.0.0.1:1/")
+    assert differ[-3:-1] == ["-s", "tools/bench/differ.lua"]
     if shutil.which("wrk"):
         assert (wrk.version() or "").startswith(("3.", "4."))
     monkeypatch.setenv("PATH", "/nowhere")

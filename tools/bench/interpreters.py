@@ -35,7 +35,8 @@ print(json.dumps({
     "version": platform.python_version(),
     "free": free,
     "optimised": "--enable-optimizations"
-    in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
+    in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    or not sysconfig.get_config_var("PGO_PROF_USE_FLAG"),
 }))
 """
 # Asked of an interpreter: its loop steps a second, as in every server.

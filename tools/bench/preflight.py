@@ -208,12 +208,13 @@ def machine(open_files: int) -> Machine:
 
 
 def optimised() -> bool:
-    """Was this Python built with optimisation (PGO)?
-
-    True as well where the build does not say how it was made.
-    """
-    arguments = sysconfig.get_config_var("CONFIG_ARGS")
-    return arguments is None or "--enable-optimizations" in arguments
+    """Was this Python built with optimisation, from a profile (PGO)?"""
+    known = sysconfig.get_config_var
+    # Debian builds with a profile, but takes the flags of that out of
+    # what sysconfig tells; whoever builds it as it comes has them.
+    return "--enable-optimizations" in (
+        known("CONFIG_ARGS") or ""
+    ) or not known("PGO_PROF_USE_FLAG")
 
 
 def _kernel() -> str:

@@ -87,9 +87,13 @@ def reference_point(
 def not_measured(
     server: str, suite: str, clients: int | None = None
 ) -> bool:
-    """A sketch that this reference, an older one, knows nothing of."""
-    sketch = any(server == each.name for each in SKETCHES)
-    return sketch and reference().find(server, suite, clients) is None
+    """Is this reference older than the server or sketch?
+
+    Of a server that has some points, all that a page names must be there.
+    """
+    if any(server == each.name for each in SKETCHES):
+        return reference().find(server, suite, clients) is None
+    return not any(p.server == server for p in reference().points)
 
 
 def printed(server: str, suite: str, clients: int | None = None) -> str:

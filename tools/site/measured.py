@@ -77,7 +77,10 @@ def _bars(chosen: dict[str, str], md: Any) -> str:
 def _sweep(chosen: dict[str, str], md: Any) -> str:
     """Requests/s over clients for several servers."""
     servers = options.servers(chosen.get("servers", "steps"))
-    lines = [_line(server) for server in servers]
+    lines = [
+        _line(server) for server in servers
+        if not data.not_measured(server.name, "sweep")
+    ]  # fmt: skip
     points = [point for line in lines for point in line.points]
     return sweep_chart.sweep(
         uid(md, "sweep", *(server.name for server in servers)),
@@ -131,8 +134,9 @@ def _machine(chosen: dict[str, str], md: Any) -> str:
 
 def _lessons(chosen: dict[str, str], md: Any) -> str:
     """The table of lessons, as the recorded run of the tests saw it."""
-    servers = options.servers(chosen.get("servers", "all"))
     run = rules_table.recorded()
+    servers = options.servers(chosen.get("servers", "all"))
+    servers = rules_table.known(run, servers)
     rules_table.check_lessons(run, servers)
     return result_tables.lessons(
         servers, uid(md, "lessons"), rules_table.caption(run)

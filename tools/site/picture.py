@@ -40,7 +40,11 @@ SCHEMES = {
 
 def draw(scheme: Scheme) -> str:
     """The reference's classic load as one picture."""
-    points = [(s, data.reference_point(s.name, SUITE)) for s in SERVERS]
+    points = [
+        (s, data.reference_point(s.name, SUITE))
+        for s in SERVERS
+        if not data.not_measured(s.name, SUITE)
+    ]
     first, run = points[0][1], data.reference()
     rates = [required(point, "requests_per_second") for _, point in points]
     possible = first.possible or 0.0

@@ -206,6 +206,11 @@ def _for_a_lock(at: int, span: Span, recording: Recording) -> bool:
 def running(recording: Recording) -> list[Line]:
     """The lines of the server's file that its recording lights."""
     text = source.read(options.server(recording.server).file)
+    if recording.server not in LINES:
+        raise SiteError(
+            f"LINES in tools/site/race_lines.py has no lines for "
+            f"{recording.server}"
+        )
     numbers = {
         where: number(text, where) for where in LINES[recording.server]
     }

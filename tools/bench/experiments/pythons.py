@@ -53,7 +53,7 @@ def measure(session: Session) -> int:
             for python in pythons:
                 point = Point(
                     name, suite, CLIENTS, 0.0, keep_alive=keep,
-                    variant=f"{python.label}, {python.build}",
+                    variant=f"{python.version}, {python.build}",
                 )
                 one = partial(
                     session.measure, by_name(name), load, *words,

@@ -22,7 +22,7 @@ from rich.markup import escape
 from tools.bench import calls, preflight
 from tools.bench.recording import burst, perfetto, timeline
 from tools.bench.server import Running, ServerError, start
-from tools.bench.session import Session, servers_option
+from tools.bench.session import Refused, Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.common.terminal import a_table
@@ -74,6 +74,11 @@ FORBIDDEN = "Operation not permitted"  # what strace says
 def waiting(server: Server) -> int:
     """For how many of the clients it can wait at once."""
     overlap = server.lessons["overlap"]
+    if overlap == POOL and server.name not in WORKERS:
+        raise Refused(
+            f"{server.name} promises {POOL!r}, but WORKERS in "
+            "tools/bench/experiments/record.py has no number for it"
+        )
     return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
 
 
