@@ -5,6 +5,7 @@ import platform
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -276,6 +277,19 @@ def test_facts_about_the_machine() -> None:
     text = " ".join(preflight.notes(256, 4096))
     assert "More than 192 clients are not possible" in text
     assert "256 open files" in text
+
+
+def test_a_plain_build_of_python_is_told(monkeypatch: Patch) -> None:
+    said = []
+    for words, flag in (("", "-fprofile"), ("--enable-optimizations", "-f"),
+                        ("", None)):
+        known = {"CONFIG_ARGS": words, "PGO_PROF_USE_FLAG": flag}
+        monkeypatch.setattr(sysconfig, "get_config_var", known.get)
+        notes = " ".join(preflight.notes(256, 1))
+        machine = preflight.machine(1)
+        said.append("without optimisation" in notes)
+        assert machine.python.endswith(", plain build") == said[-1]
+    assert said == [True, False, False]
 
 
 @pytest.mark.parametrize(("release", "kernel"), [

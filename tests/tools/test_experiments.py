@@ -24,6 +24,7 @@ from tools.bench.experiments import (
     gains,
     hold,
     labs,
+    pythons,
     record,
     scale,
     soak,
@@ -303,7 +304,42 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
     assert "npm could not install" in static.missing(static.NODE, one)
 
 
-# threads ------------------------------------------------------------------
+# pythons, threads ---------------------------------------------------------
+
+
+def test_both_servers_on_each_python(
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
+) -> None:
+    monkeypatch.setattr(
+        Session, "measure", lambda *_, python, **more: Run(
+            "", 10, cpu_user=0.001 if python == GIL.program else 0.003,
+        ),
+    )  # fmt: skip
+    old = Interpreter("/opt/c/python", "3.10", "3.10.1", False)
+    monkeypatch.setattr(interpreters, "choose", lambda *_: [old, GIL, FREE])
+    monkeypatch.setattr(pythons, "with_distribution", lambda found: found)
+    status, kept = run(pythons, tmp_path, "--repeats", "1")
+    assert status == 0
+    assert [(p.suite, p.server, p.variant) for p in kept.points] == [
+        (suite, server, variant)
+        for suite in ("pythons-keep", "pythons-new")
+        for server in ("06", "07")
+        for variant in ("3.13.5, plain build", "3.13.5, optimised build")
+    ]
+    assert "3.00" in capsys.readouterr().out  # of the first
+
+
+def test_the_systems_python_is_added_if_it_was_built_otherwise(
+    monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(interpreters, "identify", lambda program: Interpreter(
+        program, "3.13", "3.13.1", False, True
+    ))  # fmt: skip
+    found = pythons.with_distribution([GIL])
+    assert [each.program for each in found] == [
+        pythons.DISTRIBUTION, GIL.program
+    ]
+    assert pythons.with_distribution(found) == found
 
 
 def test_the_gil_is_asked_for() -> None:
