@@ -36,6 +36,7 @@ FIGURES = {
         "mb_per_second", "copied_frames", "allocated_frames",
         "faults_per_frame", "user_ms", "system_ms",
     },
+    "pythons": {"cpu_ms"},
     "scale": {"requests_per_second", "cores", "speed_up_times"},
     "soak": {"requests_answered", "workers_killed"},
     "static": {"requests_per_second", "mean", "p99", "cpu_ms"},
