@@ -186,10 +186,13 @@ def calls_per_request(process: Running, clients: int, rounds: int) -> float:
     keeps = process.server.lessons["keep_alive"] == YES
     crowd = [process.client() for _ in range(clients)] if keeps else []
     if keeps:
-        one_round(crowd)
+        one_round(process, crowd)
     with strace.count([each.pid for each in process.processes()]) as counter:
         for _ in range(rounds):
-            one_round(crowd or [process.client() for _ in range(clients)])
+            one_round(
+                process,
+                crowd or [process.client() for _ in range(clients)],
+            )
     for client in crowd:
         client.close()
     total = sum(counter.calls.values())
@@ -197,10 +200,18 @@ def calls_per_request(process: Running, clients: int, rounds: int) -> float:
     return total / (clients * rounds)
 
 
-def one_round(clients: list[Client]) -> None:
-    """All ask at the same moment; all are answered."""
+def one_round(process: Running, clients: list[Client]) -> None:
+    """All ask at the same moment; all are answered.
+
+    The server is asleep meanwhile: a quick one would answer the first
+    before the last has asked.
+    """
+    for each in process.processes():
+        each.suspend()
     for client in clients:
         client.send(GET)
+    for each in process.processes():
+        each.resume()
     for client in clients:
         if client.answer().closes:
             client.close()

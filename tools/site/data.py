@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.common.files import DataError
 from tools.data import raw, results
 from tools.data.results import DATA, Point, Results
-from tools.servers import SKETCHES
+from tools.servers import SERVERS, SKETCHES
 from tools.site.errors import SiteError
 
 
@@ -93,7 +93,9 @@ def not_measured(
     """
     if any(server == each.name for each in SKETCHES):
         return reference().find(server, suite, clients) is None
-    return not any(p.server == server for p in reference().points)
+    return any(server == each.name for each in SERVERS) and not any(
+        point.server == server for point in reference().points
+    )
 
 
 def printed(server: str, suite: str, clients: int | None = None) -> str:
