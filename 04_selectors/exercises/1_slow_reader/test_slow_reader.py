@@ -29,9 +29,12 @@ class Greedy:
         self.visitor.story.append(f"sent {count} requests, read nothing")
         self.visitor.socket.setblocking(False)
         # All answers together are more than the kernel keeps for us: at
-        # last the server takes nothing more, or has no more to do.
-        while self.step(0.1, reading=False) is not None or not (
-            server.falls_asleep()
+        # last the server takes nothing more, or has no more to do. A
+        # second, since kernels try a full connection less and less often.
+        while (
+            self.step(0.1, reading=False) is not None
+            or not server.falls_asleep(1.0)
+            or self.step(0.1, reading=False) is not None
         ):
             pass
 
