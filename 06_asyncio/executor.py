@@ -20,7 +20,6 @@ import math
 import os
 import re
 import resource
-import select
 import signal
 import socket
 import sys
@@ -131,8 +130,8 @@ async def run(listener: socket.socket, options: Namespace) -> None:
     announce(listener)
     while not stopping():
         await asyncio.sleep(TICK)
-    while select.select([listener], [], [], 0)[0]:
-        await asyncio.sleep(0)  # who is in the accept queue already
+    for _ in range(BACKLOG // ACCEPT_BATCH + 1):
+        await asyncio.sleep(0)  # a turn takes a batch of the queue
     server.close()
     await asyncio.sleep(TICK)  # what they have sent is read now
     stop_reading()
@@ -143,8 +142,12 @@ async def run(listener: socket.socket, options: Namespace) -> None:
 def on_trouble(
     loop: asyncio.AbstractEventLoop, context: dict[str, Any]
 ) -> None:
-    """Out of descriptors? asyncio itself tries again in a second."""
-    if not isinstance(context.get("exception"), OSError):
+    """Out of descriptors? asyncio itself tries again in a second.
+
+    The listener may be closed by then: that is the ValueError.
+    """
+    expected = (OSError, ValueError) if stopping() else OSError
+    if not isinstance(context.get("exception"), expected):
         loop.default_exception_handler(context)
 
 

@@ -4,6 +4,7 @@ All side by side: most of it is waiting.
 """
 
 import contextlib
+import re
 import signal
 import time
 
@@ -26,6 +27,7 @@ from tools.servers import NO, YES, Server
 # The server has 5 s for what is under way. Who needs less time than that
 # has not waited for its end.
 SOONER = 5.0 - 0.5
+SPINNING = 2.5  # seconds of CPU: half the time that it has
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
 
@@ -109,6 +111,20 @@ def test_stop_serves_who_is_in_the_queue(
         for client in clients:
             client.close()
         process.assert_ends()
+
+
+@rule("no-descriptors")
+@beside
+def test_stop_without_descriptors(server: Server) -> None:
+    """More clients than it can accept: no reason to spin."""
+    with started(server, descriptors=48) as process:
+        clients = [process.client() for _ in range(60)]
+        process.signal(signal.SIGTERM)
+        process.assert_ends()
+        for client in clients:
+            client.close()
+        spent = re.findall(r"([\d.]+) s (?:user|system)", process.closing)
+        assert sum(map(float, spent)) < SPINNING, process.closing
 
 
 @rule("stop-refuses")
