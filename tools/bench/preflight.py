@@ -153,8 +153,8 @@ def notes(open_files: int, clients: int) -> list[str]:
         )
     if not optimised():
         found.append(
-            "This Python was built without optimisation (PGO): servers take "
-            "about a third more CPU than with a distribution's own."
+            "This Python was built without optimisation (PGO), which takes "
+            "more CPU; how much, ./bench.sh pythons shows."
         )
     limit, why = most_clients(open_files)
     if limit < clients:
