@@ -59,8 +59,18 @@ def bench(tmp_path: Path) -> Iterator[Session]:
     assert children() == [], "a process is left behind"
 
 
+others: list[psutil.Process] = []  # that other tests keep running
+
+
+@pytest.fixture(autouse=True)
+def whose_is_what() -> None:
+    others[:] = psutil.Process().children(recursive=True)
+
+
 def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    """The processes that this test has started."""
+    found = psutil.Process().children(recursive=True)
+    return [each for each in found if each not in others]
 
 
 def screen(bench: Session) -> str:
