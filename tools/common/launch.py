@@ -62,8 +62,10 @@ class Launched:
         self.words = list(words)
         limit = f'ulimit -n {descriptors}; exec "$0" "$@"'
         shell = ["sh", "-c", limit] if descriptors else []
-        environment = dict(os.environ)
-        environment.pop("PYTHONUNBUFFERED", None)  # it has to flush
+        environment = {  # get: another thread may change it meanwhile
+            name: os.environ.get(name, "") for name in os.environ
+            if name != "PYTHONUNBUFFERED"  # it has to flush
+        }
         self._out = tempfile.TemporaryFile()  # noqa: SIM115
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._status: int | None = None
