@@ -5,6 +5,7 @@ whoever started it is gone.
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from tools.common.launch import LaunchError
 def ends_with_its_input() -> None:
     """Stop as on Ctrl-C when nobody holds the other end any more."""
     def watch() -> None:
-        sys.stdin.buffer.read()
+        os.read(sys.stdin.fileno(), 1)
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGINT)

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -52,7 +51,7 @@ class Case:
     last_delay: float | None = None
     options: tuple[str, ...] = ()
     hosts: int = 3
-    balancing: Balancing = Balancing()
+    balancing: Balancing = field(default_factory=Balancing)
     keep: bool = False
     timeout: float = 9.0
     tries: int = 1
@@ -127,7 +126,9 @@ class Host:
             self.address = f"127.0.0.1{number}" if linux else "127.0.0.1"
             self.port = free_port()
         self.server: Launched | None = None
-        self.tap = Tap(f"cable{number}") if cabled else None
+        self.tap = Tap()
+        if cabled:
+            self.tap.listen(f"cable{number}")
         self.start()
 
     def start(self) -> None:
@@ -141,7 +142,11 @@ class Host:
             "--port", str(self.port), "--delay", f"{delay:g}",
             *server.options, *case.options,
         ])
-        self.server.wait_until_ready()
+        try:
+            self.server.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
 
     def signal(self, number: int) -> None:
         """Send a signal to its server."""
@@ -352,8 +357,8 @@ class Rig:
             "lag_ms": round(1000 * answers.lag, 1),
             **{f"lost_{kind}": many for kind, many in sorted(lost.items())},
         }
-        taps = [host.tap for host in self.hosts if host.tap]
-        if taps:
+        if self.cabled:
+            taps = [host.tap for host in self.hosts]
             one.extra["arrived"], one.extra["twice"] = arrivals(taps)
         one.extra |= measured.extra
         one.series = measured.series
