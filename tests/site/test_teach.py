@@ -210,8 +210,8 @@ def killed(seen: Seen) -> bool:
 def open_loop(seen: Seen) -> bool:
     """The longest wait grows only if nobody waits for answers."""
     closed, opened = map(times, seen.clients)
-    assert len(closed) == len(opened) == 10
-    return closed[0] > 0.19 and opened[-1] > max(1.0, closed[-1])
+    assert len(closed) == len(opened) == 5
+    return closed[0] > 0.95 and opened[-1] > max(2.0, closed[-1])
 
 
 def behind(seen: Seen) -> bool:
