@@ -5,14 +5,14 @@
     title: More hosts, more requests
     part: scale
     figure: answered_per_second
-    point: 03-pool[{row}, {bar} hosts]
-    rows: waits, 10 threads; waits, one at a time
-    bars: 1; 2; 3
+    rows: threads = 03-pool[waits, 10 threads, {bar}]; computing = ...
+    bars: 1 host; 2 hosts; 3 hosts
     caption: What else to say.
 
 The data are docs/data/hosts, of ``./bench.sh hosts``. Each of ``rows``
-(semicolons between) has a bar for each of ``bars``, if there are any, and
-``point`` says how such a point is called: its server and its variant.
+(semicolons between) has a name and says how its points are called: server
+and variant, with a place for each of ``bars``, if there are any. Instead,
+``point: {row}[{bar}]`` says it for all rows.
 ``show: table`` makes cells of the bars; ``show: seconds`` draws, for up to
 three rows, the good answers over time instead.
 """
@@ -42,22 +42,21 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     if show not in kinds:
         raise SiteError(f"show is {', '.join(kinds)}, not {show!r}")
     ident = uid(md, "hosts", chosen["part"], show, chosen["title"])
-    rows, bars = _listed(chosen, "rows"), _listed(chosen, "bars")
-    found = {
-        row: {
+    suite, found = f"hosts-{chosen['part']}", {}
+    for each in _listed(chosen, "rows"):
+        row, _, point = each.partition(" = ")
+        point = point or chosen.get("point", "{row}")
+        found[row] = {
             bar: experiments.find(
-                RUN, chosen["point"].format(row=row, bar=bar),
-                f"hosts-{chosen['part']}", None,
+                RUN, point.format(row=row, bar=bar), suite, None
             )
-            for bar in bars
+            for bar in _listed(chosen, "bars")
         }
-        for row in rows
-    }
     return kinds[show](ident, chosen, found)
 
 
 hosts = fence(
-    _render, "title part point rows", "figure show bars what caption"
+    _render, "title part rows", "figure show point bars what caption"
 )
 
 Found = dict[str, dict[str, Point]]  # row -> bar -> its point
