@@ -5,6 +5,7 @@ whoever started it is gone.
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -18,7 +19,8 @@ from tools.common.launch import LaunchError
 def ends_with_its_input() -> None:
     """Stop as on Ctrl-C when nobody holds the other end any more."""
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1):  # sys.stdin would be locked at the end
+            pass
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGINT)
@@ -44,10 +46,12 @@ def main(words: list[str]) -> int:
         module = experiments.BY_NAME[name]
         case = module.cases(bool(smoke))[int(number)]
         with Rig(case, cabled) as rig:
-            measured = module.measure(rig)
-            one = rig.figures(measured)
-            print(json.dumps({"run": asdict(one), "raw": rig.raw(
-                measured.note)}))
+            found = module.measure(rig)
+            each = found if isinstance(found, list) else [found]
+            print(json.dumps([
+                {"run": asdict(at.figures(m)), "raw": at.raw(m.note)}
+                for at, m in zip((rig, *rig.beside), each, strict=True)
+            ]))
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 1

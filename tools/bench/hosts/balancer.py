@@ -31,7 +31,8 @@ class Balancing:
 
     algorithm: who gets the next request; check: how a host is looked
     after; server: more options of each host; backend, defaults, frontend:
-    more lines of these sections (a later line wins).
+    more lines of these sections (a later line wins); fail_open: if no host
+    is up, send requests to all of them.
     """
 
     algorithm: str = "roundrobin"
@@ -40,6 +41,7 @@ class Balancing:
     backend: tuple[str, ...] = ()
     defaults: tuple[str, ...] = ()
     frontend: tuple[str, ...] = ()
+    fail_open: bool = False
 
     def configuration(
         self, hosts: Sequence[tuple[str, str]], listen: str, admin: Path
@@ -75,6 +77,11 @@ class Balancing:
             *(
                 f"    server {name} {address} {self.server} {self.check}"
                 .rstrip() for name, address in hosts
+            ),
+            *["    option allbackups"] * self.fail_open,
+            *(
+                f"    server {name}-open {address} backup"
+                for name, address in hosts if self.fail_open
             ),
             "",
         ])  # fmt: skip

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +31,7 @@ from tools.servers import by_name
 BRIDGE = "10.77.0.1"
 PORT, WEB_PORT = 8000, 8080
 SETTLED_SECONDS = 5.0  # until the balancer holds all hosts for healthy
+MOST_REQUESTS = 100_000  # of a load: each has numbers of its own
 LATE_SECONDS = 1.0  # an answer that took longer is late
 LOAD = "tools.bench.hosts.load"
 
@@ -42,7 +44,8 @@ class Case:
     host, if it is not like the others; variant: what sets the case apart
     from the others of its experiment; phases: requests per second, and
     for how many seconds; the rest of the load as in `Plan`; cable: cannot
-    be had without one.
+    be had without one; beside: more balancers in front of the same hosts,
+    each with a load of its own.
     """
 
     server: str
@@ -58,6 +61,7 @@ class Case:
     tries: int = 1
     seed: int = 1
     cable: bool = False
+    beside: tuple["Case", ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -273,28 +277,39 @@ class Measured:
 class Rig:
     """Hosts, balancer and loads of one run; at the end all are gone."""
 
-    def __init__(self, case: Case, cabled: bool) -> None:
+    def __init__(
+        self, case: Case, cabled: bool, first: "Rig | None" = None,
+        number: int = 0,
+    ) -> None:
         """Build it, start all; wait until hosts are up. See `Case`.
 
-        Raises LaunchError.
+        first: the rig beside which this one is, with its hosts; number:
+        the how manieth beside it. Raises LaunchError.
         """
-        self.case, self.cabled = case, cabled
-        self.hosts: list[Host] = []
+        self.case, self.cabled, self.number = case, cabled, number
+        self.hosts: list[Host] = first.hosts if first else []
         self.loads: list[Load] = []
-        if cabled:
+        if cabled and not first:
             build(case.hosts)  # makes /run a new, empty folder of memory
         self._folder = tempfile.TemporaryDirectory(
             prefix="hosts-", dir="/run" if cabled else None
         )
         self.address = (
-            (BRIDGE, WEB_PORT) if cabled else ("127.0.0.1", free_port())
+            (BRIDGE, WEB_PORT + number) if cabled
+            else ("127.0.0.1", free_port())
         )
+        self.beside = [
+            Rig(other, cabled, self, at)
+            for at, other in enumerate(case.beside, 1)
+        ]
 
     def __enter__(self) -> Self:
         try:
-            for number in range(1, self.case.hosts + 1):
-                self.hosts.append(self.host(number))
+            while len(self.hosts) < self.case.hosts:
+                self.hosts.append(self.host(len(self.hosts) + 1))
             self.balancer = self.balance()
+            for rig in self.beside:
+                rig.__enter__()
         except BaseException:
             self.__exit__()
             raise
@@ -322,13 +337,27 @@ class Rig:
         case = self.case
         plan = {
             "phases": case.phases, "keep": case.keep, "tries": case.tries,
-            "timeout": case.timeout, "seed": case.seed, **other,
+            "timeout": case.timeout, "seed": case.seed,
+            "first": self.numbers.start, **other,
         }
         load = Load(Plan(*self.address, **plan))
         self.loads.append(load)
         return load
 
+    @property
+    def numbers(self) -> range:
+        """Of the requests of its load."""
+        first = self.number * MOST_REQUESTS
+        return range(first, first + MOST_REQUESTS)
+
+    def load_all(self) -> list[Load]:
+        """Begin the loads of this case and of those beside it."""
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(Rig.load, (self, *self.beside)))
+
     def __exit__(self, *failure: object) -> None:
+        for rig in self.beside:
+            rig.__exit__()
         for host in self.hosts:
             host.signal(signal.SIGCONT)
             host.kill()
@@ -354,7 +383,9 @@ class Rig:
         }
         taps = [host.tap for host in self.hosts if host.tap]
         if taps:
-            one.extra["arrived"], one.extra["twice"] = arrivals(taps)
+            one.extra["arrived"], one.extra["twice"] = arrivals(
+                taps, self.numbers
+            )
         one.extra |= measured.extra
         one.series = measured.series
         return one
