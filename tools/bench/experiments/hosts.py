@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from types import ModuleType
 
 from tools.bench.hosts import balancer
 from tools.bench.hosts.experiments import BY_NAME
@@ -21,7 +20,7 @@ from tools.bench.outcome import keep_raw
 from tools.bench.preflight import obtain
 from tools.bench.server import ServerError
 from tools.bench.session import Refused, Session, add_options, some_of
-from tools.bench.table import figure
+from tools.bench.table import figure, title_of
 from tools.common.launch import scrub
 from tools.data.results import Point, Run
 from tools.servers import ROOT
@@ -77,7 +76,7 @@ def measure(session: Session) -> int:
         for number, case in enumerate(module.cases(options.smoke)):
             words = [network, name, str(number), *["smoke"] * options.smoke]
             made: list[Run] = []
-            for each in (case, *case.beside):
+            for each in case.all:
                 point = Point(
                     each.server, f"hosts-{name}", 0, each.delay,
                     keep_alive=each.keep, variant=each.variant,
@@ -90,9 +89,8 @@ def measure(session: Session) -> int:
                     )))
     session.rounds(work, 1, told)
     session.show({
-        "experiment": lambda p: p.suite.removeprefix("hosts-"),
-        "server": lambda p: p.server,
-        "case": lambda p: p.variant + ", kept" * p.keep_alive,
+        "case": lambda p: f"{p.suite.removeprefix('hosts-')}: "
+        f"{title_of(p)}{', kept' * p.keep_alive}",
         "sent": figure("sent"),
         "lost": figure("failed"),
         "late": figure("late"),

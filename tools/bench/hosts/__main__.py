@@ -19,8 +19,7 @@ from tools.common.launch import LaunchError
 def ends_with_its_input() -> None:
     """Stop as on Ctrl-C when nobody holds the other end any more."""
     def watch() -> None:
-        while os.read(0, 1):  # sys.stdin would be locked at the end
-            pass
+        os.read(sys.stdin.fileno(), 1)
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGINT)
@@ -50,7 +49,7 @@ def main(words: list[str]) -> int:
             each = found if isinstance(found, list) else [found]
             print(json.dumps([
                 {"run": asdict(at.figures(m)), "raw": at.raw(m.note)}
-                for at, m in zip((rig, *rig.beside), each, strict=True)
+                for at, m in zip(rig.all, each, strict=True)
             ]))
     except LaunchError as error:
         print(error, file=sys.stderr)

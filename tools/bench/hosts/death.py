@@ -117,7 +117,7 @@ def measure(rig: Rig) -> list[Measured]:
         EVENTS[event](last)
     return [
         measured(each, load, happened)
-        for each, load in zip((rig, *rig.beside), loads, strict=True)
+        for each, load in zip(rig.all, loads, strict=True)
     ]
 
 
@@ -129,11 +129,12 @@ def measured(rig: Rig, load: Load, happened: float) -> Measured:
         text for _, text in rig.balancer.notices
         if "has no server available" in text
     ]  # fmt: skip
-    extra = {"times_out": len(downs), "times_all_out": len(nobody)}
+    extra: dict[str, float] = {
+        "times_out": len(downs), "times_all_out": len(nobody),
+    }  # fmt: skip
     if last:
         extra["out_seconds"] = round(last[0] - happened, 2)
     lost = [row[0] + load.wall for row in answers.rows if row[2] != "ok"]
     if lost:
         extra["last_lost_seconds"] = round(lost[-1] - happened, 2)
-    extra |= causes(answers.rows, rig.hosts, rig.numbers.start)
-    return Measured(answers, extra)
+    return Measured(answers, extra | causes(rig, answers))

@@ -8,6 +8,7 @@ import itertools
 import statistics
 import time
 from dataclasses import replace
+from functools import partial
 
 from tools.bench.hosts.balancer import Balancing
 from tools.bench.hosts.lost import causes
@@ -56,7 +57,8 @@ def cases(smoke: bool) -> list[Case]:
         ):
             one, *beside = [
                 Case(
-                    server=server, variant=variant, keep=keep,
+                    server=server, variant=variant + ", kept" * keep,
+                    keep=keep,
                     delay=WORK.get(server, OTHERS_WORK), options=options,
                     phases=((RATE, seconds),), balancing=balancing, seed=seed,
                 )
@@ -72,11 +74,12 @@ def cases(smoke: bool) -> list[Case]:
 
 def measure(rig: Rig) -> list[Measured]:
     """Restart one host after the other, as often as there is time for."""
-    rigs = [rig, *rig.beside]
-    drained = [r.balancer for r in rigs if r.case.variant == DRAINED]
+    drained = [
+        r.balancer for r in rig.all if r.case.variant.startswith(DRAINED)
+    ]
     loads = rig.load_all()
     loads[-1].reach(FIRST_SECONDS)
-    stops = []
+    stops: list[float] = []
     for host in itertools.cycle(rig.hosts):
         over = loads[0].now > rig.case.seconds - LAST_SECONDS
         if over and len(stops) >= len(rig.hosts):
@@ -87,17 +90,19 @@ def measure(rig: Rig) -> list[Measured]:
         host.start()
         for balancer in drained:
             balancer.ready(host.name)
-        eventually(
-            lambda name=host.name: all(r.balancer.is_up(name) for r in rigs),
-            UP_SECONDS,
-        )
+        eventually(partial(all_hold_up, rig, host.name), UP_SECONDS)
         time.sleep(REST_SECONDS)
     found = []
-    for each, load in zip(rigs, loads, strict=True):
+    for each, load in zip(rig.all, loads, strict=True):
         answers = load.result()
         found.append(Measured(answers, {
             "restarts": len(stops),
             "stop_seconds": round(statistics.mean(stops), 3),
-            **causes(answers.rows, rig.hosts, each.numbers.start),
+            **causes(each, answers),
         }))  # fmt: skip
     return found
+
+
+def all_hold_up(rig: Rig, host: str) -> bool:
+    """Do all balancers hold this host for healthy?"""
+    return all(each.balancer.is_up(host) for each in rig.all)

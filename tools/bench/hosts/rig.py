@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,13 +54,18 @@ class Case:
     last_delay: float | None = None
     options: tuple[str, ...] = ()
     hosts: int = 3
-    balancing: Balancing = Balancing()
+    balancing: Balancing = field(default_factory=Balancing)
     keep: bool = False
     timeout: float = 9.0
     tries: int = 1
     seed: int = 1
     cable: bool = False
     beside: tuple["Case", ...] = ()
+
+    @property
+    def all(self) -> tuple["Case", ...]:
+        """This one, and those beside it."""
+        return (self, *self.beside)
 
     @property
     def seconds(self) -> float:
@@ -131,7 +135,9 @@ class Host:
             self.address = f"127.0.0.1{number}" if linux else "127.0.0.1"
             self.port = free_port()
         self.server: Launched | None = None
-        self.tap = Tap(f"cable{number}") if cabled else None
+        self.tap = Tap()
+        if cabled:
+            self.tap.listen(f"cable{number}")
         self.start()
 
     def start(self) -> None:
@@ -145,7 +151,11 @@ class Host:
             "--port", str(self.port), "--delay", f"{delay:g}",
             *server.options, *case.options,
         ])
-        self.server.wait_until_ready()
+        try:
+            self.server.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
 
     def signal(self, number: int) -> None:
         """Send a signal to its server."""
@@ -350,10 +360,15 @@ class Rig:
         first = self.number * MOST_REQUESTS
         return range(first, first + MOST_REQUESTS)
 
+    @property
+    def all(self) -> list["Rig"]:
+        """This one, and those beside it."""
+        return [self, *self.beside]
+
     def load_all(self) -> list[Load]:
-        """Begin the loads of this case and of those beside it."""
+        """Begin the loads of them all."""
         with ThreadPoolExecutor() as pool:
-            return list(pool.map(Rig.load, (self, *self.beside)))
+            return list(pool.map(Rig.load, self.all))
 
     def __exit__(self, *failure: object) -> None:
         for rig in self.beside:
@@ -381,8 +396,8 @@ class Rig:
             "lag_ms": round(1000 * answers.lag, 1),
             **{f"lost_{kind}": many for kind, many in sorted(lost.items())},
         }
-        taps = [host.tap for host in self.hosts if host.tap]
-        if taps:
+        if self.cabled:
+            taps = [host.tap for host in self.hosts]
             one.extra["arrived"], one.extra["twice"] = arrivals(
                 taps, self.numbers
             )

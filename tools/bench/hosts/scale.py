@@ -1,7 +1,7 @@
 """More hosts, more requests: one, two and three of them.
 
-The load offers more than they can do, and the balancer makes what is too
-much wait, so what is answered is what they can do.
+The load offers more than they can do. What is too much waits for a second
+at the balancer and is refused, so what is answered is what they can do.
 """
 
 import http.client
@@ -23,20 +23,21 @@ def cases(smoke: bool) -> list[Case]:
     seconds = 3 if smoke else 7
     found = []
     for hosts in (1, 3) if smoke else (1, 2, 3):
+        many = f"{hosts} host{'s' * (hosts > 1)}"
         for server, variant, threads, options in (
             ("03-pool", "waits, 10 threads", 10, ("--workers", "10")),
             ("02", "waits, one at a time", 1, ()),
             ("06", "computes", 2, ("--compute", str(COMPUTE))),
         ):
             found.append(Case(
-                server=server, variant=f"{variant}, {hosts} hosts",
+                server=server, variant=f"{variant}, {many}",
                 hosts=hosts, options=options,
                 delay=0.0 if server == "06" else 0.1,
                 phases=((OFFERED * hosts * threads / 0.1, seconds),),
                 balancing=Balancing(
                     "leastconn", NO_CHECK, f"maxconn {threads}",
                     backend=("option http-server-close",),
-                    defaults=("timeout queue 9s",),
+                    defaults=("timeout queue 1s",),
                 ),
             ))  # fmt: skip
     return found

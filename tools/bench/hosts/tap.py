@@ -19,30 +19,33 @@ ETHERNET, IP = 14, 20  # bytes of their heads
 
 
 class Tap:
-    """Counts the requests that pass by an interface, as long as we live."""
+    """Counts the requests that pass by."""
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self) -> None:
         self.seen: set[tuple[int, bytes]] = set()
-        self._socket = socket.socket(
+
+    def listen(self, interface: str) -> None:
+        """Take what passes by an interface, as long as we live."""
+        packets = socket.socket(
             socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL)
         )
-        self._socket.bind((interface, 0))
-        threading.Thread(target=self._listen, daemon=True).start()
+        packets.bind((interface, 0))
 
-    def _listen(self) -> None:
-        while True:
-            try:
-                packet = self._socket.recv(65536)
-            except OSError:  # said once when the cable is pulled
-                continue
-            self.take(packet)
+        def listen() -> None:
+            while True:
+                try:
+                    self.take(packets.recv(65536))
+                except OSError:  # said once when the cable is pulled
+                    continue
+
+        threading.Thread(target=listen, daemon=True).start()
 
     def take(self, packet: bytes) -> None:
         """Note it if a request begins in it."""
         found = NUMBER.search(packet)
         if found and packet[ETHERNET + 9] == TCP:
             begin = ETHERNET + IP
-            # Ports and sequence number: the same if it is sent again.
+            # Ports and sequence number: the same if TCP sends it again.
             self.seen.add((int(found[1]), packet[begin : begin + 8]))
 
 
