@@ -265,7 +265,7 @@ class Answers:
         hosts = Counter(row[3] for row in self.good)
         return {h: hosts[h] / hosts.total() for h in sorted(hosts)}
 
-    def per_second(self, seconds: float) -> list[int]:
+    def per_second(self, seconds: float) -> list[float]:
         """How many good answers came in each second of the load."""
         came = Counter(int(row[0] + row[1]) for row in self.good)
         return [came[second] for second in range(int(seconds))]
