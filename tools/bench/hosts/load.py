@@ -109,8 +109,10 @@ class Load:
 
     async def attempt(self, number: int) -> tuple[str, str]:
         """Send it once; what became of it, and which host answered."""
-        plan, begun, kept = self.plan, False, bool(self.kept)
-        connection = None
+        plan, begun, connection = self.plan, False, None
+        while self.kept and self.kept[-1][0].at_eof():  # we can see that
+            self.kept.pop()[1].transport.abort()
+        kept = bool(self.kept)
         try:
             connection = self.kept.pop() if kept else (
                 await asyncio.open_connection(plan.host, plan.port)

@@ -275,12 +275,13 @@ class Answers:
 class Measured:
     """What one run of a case gives: answers, and what else is to keep.
 
-    extra, series: more for `Run`; note: for its raw output.
+    extra, series, texts: more for `Run`; note: for its raw output.
     """
 
     answers: Answers
     extra: dict[str, float] = field(default_factory=dict)
     series: dict[str, list[float]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
 
@@ -334,7 +335,7 @@ class Rig:
         balancer = Balancer(
             self.case.balancing,
             [(h.name, f"{h.address}:{h.port}") for h in self.hosts],
-            self.address, Path(self._folder.name),
+            self.address, self.folder,
         )
         eventually(
             lambda: all(balancer.is_up(host.name) for host in self.hosts),
@@ -353,6 +354,11 @@ class Rig:
         load = Load(Plan(*self.address, **plan))
         self.loads.append(load)
         return load
+
+    @property
+    def folder(self) -> Path:
+        """For files: gone with the rig."""
+        return Path(self._folder.name)
 
     @property
     def numbers(self) -> range:
@@ -402,7 +408,7 @@ class Rig:
                 taps, self.numbers
             )
         one.extra |= measured.extra
-        one.series = measured.series
+        one.series, one.texts = measured.series, measured.texts
         return one
 
     def command(self) -> str:

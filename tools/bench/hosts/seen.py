@@ -29,8 +29,10 @@ WAYS = {  # what the client says beside its request, and the setting
     "PROXY line": ("", PROXY),
 }
 
+SECONDS = 10.0  # for one of those
+
 IDLE_SECONDS = 5.0  # a server of ours keeps an idle connection so long
-BURST_RATE = 1500.0  # requests/s
+BURST_RATE = 600.0  # requests/s
 LATER = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)  # seconds after those 5
 RETRY_ON = "retry-on conn-failure empty-response"
 # The client's connection may be idle for a minute, a host's as well.
@@ -93,16 +95,37 @@ def heads(rig: Rig) -> dict[str, str]:
         client = CLIENT
         run("ip", "addr", "add", f"{client}/32", "dev", "lo")
     with socket.create_server((rig.address[0], 0)) as server:
-        host, port = server.getsockname()
+        server.settimeout(SECONDS)
         return {
-            name: head(server, (f"{host}:{port}"), said, balancing, client)
+            name: head(rig, server, said, balancing, client)
             for name, (said, balancing) in WAYS.items()
         }
 
 
 def head(
-    server: socket.socket, address: str, said: str, balancing: Balancing,
+    rig: Rig, server: socket.socket, said: str, balancing: Balancing,
     client: str,
 ) -> str:
-    """What a server gets of one request through a balancer."""
-    ...
+    """What a server gets when this client says this to a balancer."""
+    host, port = server.getsockname()
+    with (
+        tempfile.TemporaryDirectory(dir=rig.folder) as folder,
+        Balancer(
+            balancing, [("h1", f"{host}:{port}")], (host, free_port()),
+            Path(folder),
+        ) as balancer,
+        socket.create_connection(
+            balancer.address, SECONDS, (client, 0)
+        ) as asking,
+    ):
+        asking.sendall(
+            "GET / HTTP/1.1\r\nHost: example.com\r\n"
+            f"{said}Connection: close\r\n\r\n".encode()
+        )
+        connection, _ = server.accept()
+        received = b""
+        with connection:
+            connection.settimeout(SECONDS)
+            while b"\r\n\r\n" not in received:
+                received += connection.recv(4096)
+    return received.decode("ascii")
