@@ -174,6 +174,7 @@ PREPARED = [
     ("one that is not there", KEPT.replace(b"/ ", b"/a "), [NOT_FOUND]),
     ("another Host", KEPT.replace(b"a\r", b"b\r"), [OK]),
     ("not complete", KEPT[:-2], []),
+    ("a health check", KEPT.replace(b"/ ", b"/healthz "), []),
     ("pipelined", KEPT + KEPT, []),
     ("with a body", KEPT[:-2] + b"Content-Length: 3\r\n\r\n", []),
     ("the last", KEPT[:-2] + b"Connection: close\r\n\r\n", []),
@@ -229,3 +230,23 @@ def test_work_is_done_each_time(
     play.batches += [[came(KEPT)]]
     play.run()
     assert not play.worker.prepares and not play.worker.prepared
+
+
+@pytest.mark.parametrize("words", [
+    [b"leave"], [b"leave", b"leave", b"stop"], [b"leaveleavestop"],
+], ids=str)
+def test_words_of_the_parent(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[bytes]
+) -> None:
+    """They may come one by one, or together."""
+    monkeypatch.setattr(step, "asked", [])
+    monkeypatch.setattr(step, "signals", [])
+    play = Play(step, delay=0)
+    line = play.theirs.fileno()
+    play.batches += [
+        [(RECEIVED, line, len(word), word, False)] for word in words
+    ]
+    play.batches += [[came(LAST.replace(b"/ ", b"/healthz "))]]
+    play.run()
+    assert step.asked and play.script.answers() == [b"HTTP/1.1 503"]
+    assert play.worker.leaving == ("stop" in str(words))
