@@ -17,9 +17,11 @@ from tools.servers import ROOT
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 CLOCK = -1
 OK, NOT_FOUND = b"HTTP/1.1 200", b"HTTP/1.1 404"
+UNAVAILABLE = b"HTTP/1.1 503"
 FD = 500  # of the client
 LAST = b"GET / HTTP/1.0\r\n\r\n"
 KEPT = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+CHECK = KEPT.replace(b"/ ", b"/healthz ")
 Completion = tuple[int, int, int, bytes, bool]
 
 
@@ -174,7 +176,6 @@ PREPARED = [
     ("one that is not there", KEPT.replace(b"/ ", b"/a "), [NOT_FOUND]),
     ("another Host", KEPT.replace(b"a\r", b"b\r"), [OK]),
     ("not complete", KEPT[:-2], []),
-    ("a health check", KEPT.replace(b"/ ", b"/healthz "), []),
     ("pipelined", KEPT + KEPT, []),
     ("with a body", KEPT[:-2] + b"Content-Length: 3\r\n\r\n", []),
     ("the last", KEPT[:-2] + b"Connection: close\r\n\r\n", []),
@@ -232,9 +233,9 @@ def test_work_is_done_each_time(
     assert not play.worker.prepares and not play.worker.prepared
 
 
-@pytest.mark.parametrize("words", [
-    [b"leave"], [b"leave", b"leave", b"stop"], [b"leaveleavestop"],
-], ids=str)
+@pytest.mark.parametrize(
+    "words", [[b"stop"], [b"leave", b"leavestop"]], ids=str
+)
 def test_words_of_the_parent(
     step: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[bytes]
 ) -> None:
@@ -243,10 +244,20 @@ def test_words_of_the_parent(
     monkeypatch.setattr(step, "signals", [])
     play = Play(step, delay=0)
     line = play.theirs.fileno()
-    play.batches += [
-        [(RECEIVED, line, len(word), word, False)] for word in words
-    ]
-    play.batches += [[came(LAST.replace(b"/ ", b"/healthz "))]]
+    play.batches += [[(RECEIVED, line, 1, word, False)] for word in words]
     play.run()
-    assert step.asked and play.script.answers() == [b"HTTP/1.1 503"]
-    assert play.worker.leaving == ("stop" in str(words))
+    assert step.asked and step.signals and play.worker.leaving
+
+
+def test_a_health_check_has_no_prepared_answer(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is its own one prepared for others."""
+    monkeypatch.setattr(step, "asked", [])
+    step.kind_of.cache_clear()
+    play = Play(step, delay=0)
+    leave = (RECEIVED, play.theirs.fileno(), 5, b"leave", False)
+    play.batches += [[came(CHECK)], [came(CHECK, True)], [leave]]
+    play.batches += [[came(CHECK, True)], [came(KEPT, True)]] * 2
+    play.run()
+    assert play.script.answers() == [OK, OK, *[UNAVAILABLE, OK] * 2]
