@@ -17,8 +17,8 @@ from tools.common.launch import eventually
 from tools.servers import YES, by_name
 
 HELP = "all hosts restarted one after the other, by server and setting"
-SERVERS = ("02", "03", "04", "05-heap", "06", "07", "07-emulated")
-WORK = {"02": 0.02, "04": 0.02}  # seconds: they do one thing at a time
+SERVERS = ("02", "03", "04", "05-heap", "06", "07")
+WORK = {"02": 0.01, "04": 0.01}  # seconds: they do one thing at a time
 OTHERS_WORK = 0.1
 RATE = 12.0  # requests/s of each load
 FIRST_SECONDS, REST_SECONDS = 1.0, 0.4  # before a restart, after it
@@ -37,7 +37,7 @@ SETTINGS = {
     DRAINED: Balancing(backend=(ONCE,)),
 }
 DUCK = 2.0  # seconds
-HEALTH = "option httpchk GET /"
+HEALTH = "option httpchk GET /healthz"
 DUCKS = {
     "lame duck": Balancing(backend=(ONCE, HEALTH)),
     "lame duck, slow check": Balancing(
