@@ -19,7 +19,7 @@ PLACES = os.pathsep.join(
     [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
 )
 OLDEST = (2, 6)
-START_SECONDS = 5.0
+START_SECONDS = 30.0
 DRAIN_SECONDS = 10.0
 NO_CHECK = ""
 CHECK = "check inter 500ms fall 2 rise 1"  # over TCP, unless httpchk
@@ -121,8 +121,8 @@ class Balancer(Launched):
         file.write_text(self.text)
         super().__init__([program() or "haproxy", "-db", "-f", str(file)])
         try:
-            eventually(self._started, START_SECONDS)
-            if self.status() is not None:
+            started = eventually(self._started, START_SECONDS)
+            if self.status() is not None or not started:
                 raise LaunchError(f"HAProxy: {self.last_words()}")
         except BaseException:
             self.kill()
