@@ -57,8 +57,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Wait, compute, send the page (HEAD: all but the page)."""
-        if urlsplit(self.path).path not in ("/", ""):
+        path = urlsplit(self.path).path
+        if path not in ("/", "", "/healthz"):
             self.send_error(404)
+            return
+        if path == "/healthz" and asked:  # we are about to stop
+            self.send_error(503)
             return
         if self.options.delay:
             time.sleep(self.options.delay)  # blocks: all wait
@@ -173,13 +177,14 @@ TICK = 0.5  # seconds until a wait ends to look whether we should stop
 GRACE_SECONDS = 5  # for requests under way when we are asked to stop
 BACKLOG = 4096  # connections the kernel may hold for accept
 
-signals: list[int] = []  # that asked us to stop, so far
+asked: list[int] = []  # signals so far; then health checks fail
+signals: list[int] = []  # those that made us begin to stop
 totals = {"requests": 0, "connections": 0}
 totals_lock = threading.Lock()  # for the steps that have threads
 
 
 def stopping() -> bool:
-    """Has someone asked us to stop?"""
+    """Have we begun to stop?"""
     return bool(signals)
 
 
@@ -274,8 +279,8 @@ def main(
 ) -> None:
     """Read the command line, listen, serve until a signal comes.
 
-    wake is called on the first signal, to end long waits; add_options
-    may add to the command line.
+    wake is called when we begin to stop, to end long waits;
+    add_options may add to the command line.
     """
     parser = Parser(
         description=__doc__,
@@ -296,18 +301,33 @@ def main(
         "--compute", type=between(0, 10**9), default=0,
         help="loop steps each request computes (%(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--lame-duck", type=between(0, 60, float), default=0,
+        help="seconds /healthz fails before it stops (%(default)s)",
+    )  # fmt: skip
     add_options(parser)
     options = parser.parse_args()
 
     def on_signal(number: int, frame: object) -> None:
-        if signals or number == signal.SIGALRM:  # again, or too late
-            stop_now(0 if number == signal.SIGALRM else 128 + number)
+        if asked:  # again
+            stop_now(128 + number)
+        asked.append(number)
+        if options.lame_duck:
+            # A balancer sends us clients until a check tells it.
+            signal.setitimer(signal.ITIMER_REAL, options.lame_duck)
+        else:
+            on_alarm(number, frame)
+
+    def on_alarm(number: int, frame: object) -> None:
+        if signals:  # too late
+            stop_now(0)
         signals.append(number)
         signal.alarm(GRACE_SECONDS)
         wake()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
+    signal.signal(signal.SIGALRM, on_alarm)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     address = (options.host, options.port)
     try:

@@ -417,7 +417,7 @@ class Request(NamedTuple):
     method: bytes
     target: bytes
     minor: int  # the x of HTTP/1.x
-    status: int  # of the answer: 200, 404, 405 or 501
+    status: int  # of the answer: 200, 404, 405, 501 or 503
     keep_alive: bool  # may more requests follow on this connection?
     closes: bool  # has the client said that nothing follows this one?
     size: int  # bytes of the head; the next request begins there
@@ -558,6 +558,8 @@ def status_of(method: bytes, target: bytes) -> int:
     path = target if target == b"/" else path_of(method, target)
     if method not in (b"GET", b"HEAD"):
         return 405 if method in METHODS else 501
+    if path == b"/healthz":  # may a balancer send us more clients?
+        return 503 if asked else 200
     return 200 if path == b"/" else 404
 
 
@@ -638,13 +640,14 @@ TICK = 0.5  # seconds until a wait ends to look whether we should stop
 GRACE_SECONDS = 5  # for requests under way when we are asked to stop
 BACKLOG = 4096  # connections the kernel may hold for accept
 
-signals: list[int] = []  # that asked us to stop, so far
+asked: list[int] = []  # signals so far; then health checks fail
+signals: list[int] = []  # those that made us begin to stop
 totals = {"requests": 0, "connections": 0}
 totals_lock = threading.Lock()  # for the steps that have threads
 
 
 def stopping() -> bool:
-    """Has someone asked us to stop?"""
+    """Have we begun to stop?"""
     return bool(signals)
 
 
@@ -739,8 +742,8 @@ def main(
 ) -> None:
     """Read the command line, listen, serve until a signal comes.
 
-    wake is called on the first signal, to end long waits; add_options
-    may add to the command line.
+    wake is called when we begin to stop, to end long waits;
+    add_options may add to the command line.
     """
     parser = Parser(
         description=__doc__,
@@ -761,18 +764,33 @@ def main(
         "--compute", type=between(0, 10**9), default=0,
         help="loop steps each request computes (%(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--lame-duck", type=between(0, 60, float), default=0,
+        help="seconds /healthz fails before it stops (%(default)s)",
+    )  # fmt: skip
     add_options(parser)
     options = parser.parse_args()
 
     def on_signal(number: int, frame: object) -> None:
-        if signals or number == signal.SIGALRM:  # again, or too late
-            stop_now(0 if number == signal.SIGALRM else 128 + number)
+        if asked:  # again
+            stop_now(128 + number)
+        asked.append(number)
+        if options.lame_duck:
+            # A balancer sends us clients until a check tells it.
+            signal.setitimer(signal.ITIMER_REAL, options.lame_duck)
+        else:
+            on_alarm(number, frame)
+
+    def on_alarm(number: int, frame: object) -> None:
+        if signals:  # too late
+            stop_now(0)
         signals.append(number)
         signal.alarm(GRACE_SECONDS)
         wake()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
+    signal.signal(signal.SIGALRM, on_alarm)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     address = (options.host, options.port)
     try:

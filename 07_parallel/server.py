@@ -50,7 +50,7 @@ import uring
 import workers
 from emulated import ACCEPTED, RECEIVED, SENT, Prepared
 from files import Files, Transfer
-from workers import STARTED, STOP
+from workers import LEAVE, STARTED, STOP
 
 MANY_PIECES = 8  # received before their turn: then receive no more
 MANY_KINDS = 256  # of requests, to have an answer prepared for
@@ -66,6 +66,8 @@ def serve(listener: socket.socket, options: Namespace) -> None:
     announce(crew.listeners[0])
     while not stopping():
         crew.replace_dead()
+        if asked:
+            crew.tell(LEAVE)
         time.sleep(TICK)
     for requests, connections in crew.stop():
         count(requests, connections)
@@ -196,8 +198,10 @@ class Worker:
 
     def told(self, result: int, data: bytes) -> None:
         """Our parent has said something; without a word it has died."""
-        if data == STOP:
-            signals.append(signal.SIGTERM)  # as if it had come to us
+        if data:  # as if a signal had come to us
+            asked.append(signal.SIGTERM)
+        if STOP in data:  # perhaps behind another word
+            signals.append(signal.SIGTERM)
             self.leaving = True
             self.leave_until = self.now + GRACE_SECONDS - TICK
             self.prepares = False
@@ -206,7 +210,7 @@ class Worker:
                 self.engine.refuse(self.listener)
             else:
                 self.engine.close(self.listener)
-        elif result != -errno.ECANCELED:
+        elif not data and result != -errno.ECANCELED:
             os._exit(1)
         self.engine.receive(self.parent.fileno())
 
@@ -386,6 +390,8 @@ def kind_of(head: bytes) -> Kind | None:
     if not line or len(head) > SHORT_HEAD:
         return None
     method, target, version = line.groups()
+    if b"/healthz" in target:  # its answer changes with a signal
+        return None
     try:
         status = status_of(method, target)
     except BadRequest:
@@ -715,7 +721,7 @@ class Request(NamedTuple):
     method: bytes
     target: bytes
     minor: int  # the x of HTTP/1.x
-    status: int  # of the answer: 200, 404, 405 or 501
+    status: int  # of the answer: 200, 404, 405, 501 or 503
     keep_alive: bool  # may more requests follow on this connection?
     closes: bool  # has the client said that nothing follows this one?
     size: int  # bytes of the head; the next request begins there
@@ -856,6 +862,8 @@ def status_of(method: bytes, target: bytes) -> int:
     path = target if target == b"/" else path_of(method, target)
     if method not in (b"GET", b"HEAD"):
         return 405 if method in METHODS else 501
+    if path == b"/healthz":  # may a balancer send us more clients?
+        return 503 if asked else 200
     return 200 if path == b"/" else 404
 
 
@@ -936,13 +944,14 @@ TICK = 0.5  # seconds until a wait ends to look whether we should stop
 GRACE_SECONDS = 5  # for requests under way when we are asked to stop
 BACKLOG = 4096  # connections the kernel may hold for accept
 
-signals: list[int] = []  # that asked us to stop, so far
+asked: list[int] = []  # signals so far; then health checks fail
+signals: list[int] = []  # those that made us begin to stop
 totals = {"requests": 0, "connections": 0}
 totals_lock = threading.Lock()  # for the steps that have threads
 
 
 def stopping() -> bool:
-    """Has someone asked us to stop?"""
+    """Have we begun to stop?"""
     return bool(signals)
 
 
@@ -1037,8 +1046,8 @@ def main(
 ) -> None:
     """Read the command line, listen, serve until a signal comes.
 
-    wake is called on the first signal, to end long waits; add_options
-    may add to the command line.
+    wake is called when we begin to stop, to end long waits;
+    add_options may add to the command line.
     """
     parser = Parser(
         description=__doc__,
@@ -1059,18 +1068,33 @@ def main(
         "--compute", type=between(0, 10**9), default=0,
         help="loop steps each request computes (%(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--lame-duck", type=between(0, 60, float), default=0,
+        help="seconds /healthz fails before it stops (%(default)s)",
+    )  # fmt: skip
     add_options(parser)
     options = parser.parse_args()
 
     def on_signal(number: int, frame: object) -> None:
-        if signals or number == signal.SIGALRM:  # again, or too late
-            stop_now(0 if number == signal.SIGALRM else 128 + number)
+        if asked:  # again
+            stop_now(128 + number)
+        asked.append(number)
+        if options.lame_duck:
+            # A balancer sends us clients until a check tells it.
+            signal.setitimer(signal.ITIMER_REAL, options.lame_duck)
+        else:
+            on_alarm(number, frame)
+
+    def on_alarm(number: int, frame: object) -> None:
+        if signals:  # too late
+            stop_now(0)
         signals.append(number)
         signal.alarm(GRACE_SECONDS)
         wake()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
+    signal.signal(signal.SIGALRM, on_alarm)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     address = (options.host, options.port)
     try:

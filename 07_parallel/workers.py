@@ -2,8 +2,9 @@
 
 A worker is a process, with an interpreter and so a GIL of its own; or a
 thread, where Python runs without a GIL. Parent and worker talk over a
-pair of sockets: the worker says STARTED, the parent says STOP, the
-worker says how much it has done. If one dies, the other reads the end.
+pair of sockets: the worker says STARTED, the parent says LEAVE (health
+checks fail from now on) and STOP, the worker says how much it has done.
+If one dies, the other reads the end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import NamedTuple
 from files import PART
 
 BACKLOG = 4096  # connections each accept queue may hold
-STARTED, STOP = b"started", b"stop"
+STARTED, LEAVE, STOP = b"started", b"leave", b"stop"
 
 # Serves until it is told to stop: listener, line to us, options.
 Work = Callable[[socket.socket, socket.socket, Namespace], str]
@@ -134,6 +135,14 @@ class Workers:
                 line.close()
                 self.workers[index] = self.start(listener)
 
+    def tell(self, word: bytes) -> None:
+        """Say this to all workers."""
+        for worker in self.workers:
+            try:
+                worker.line.send(word)
+            except OSError:  # it has died
+                pass
+
     def stop(self) -> Iterator[tuple[int, int]]:
         """Let them finish: requests and connections of each process.
 
@@ -143,11 +152,7 @@ class Workers:
         """
         for listener in self.listeners:
             listener.close()
-        for worker in self.workers:
-            try:
-                worker.line.send(STOP)
-            except OSError:  # it has died: nothing to stop
-                pass
+        self.tell(STOP)
         for worker in self.workers:
             try:
                 done = worker.line.recv(100).split()

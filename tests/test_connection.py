@@ -161,6 +161,17 @@ def test_the_last_answer_when_we_stop(
     assert read_answers(driver.sent)[-1].closes
 
 
+def test_health_checks_of_a_lame_duck(
+    module: ModuleType, monkeypatch: Patch
+) -> None:
+    check = GET.replace(b"/ ", b"/healthz ")
+    driver = Driver(module).do(check, "work", "take")
+    monkeypatch.setattr(module, "asked", [15])
+    driver.do(check, "take", GET, "work", "take")
+    assert driver.statuses() == [200, 503, 200]
+    assert driver.next == "read"
+
+
 checked = settings(deadline=None, derandomize=True, max_examples=300)
 streams = st.lists(st.sampled_from(KINDS), max_size=5).map(b"".join)
 choices = st.lists(st.integers(0, 60), max_size=40)

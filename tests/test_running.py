@@ -34,6 +34,7 @@ def test_help(server: Server) -> None:
         "--port": "8000",
         "--delay": "seconds.*0.1",
         "--compute": "(steps|iterations).*0",
+        "--lame-duck": "seconds.*0",
     }
     if server.workers:
         expected["--workers"] = "thread|process"
@@ -55,7 +56,8 @@ def test_usage(server: Server) -> None:
         nonsense += [
             ("--port", "65536"), ("--port", "-1"), ("--delay", "-0.1"),
             ("--delay", "nan"), ("--delay", "soon"), ("--compute", "-1"),
-            ("--compute", "1.5"), ("--no-such-option",),
+            ("--compute", "1.5"), ("--lame-duck", "-1"),
+            ("--lame-duck", "60.5"), ("--no-such-option",),
         ]
     if server.workers:
         nonsense += [("--workers", "0"), ("--workers", "x")]

@@ -28,6 +28,7 @@ from tools.servers import NO, YES, Server
 # has not waited for its end.
 SOONER = 5.0 - 0.5
 SPINNING = 2.5  # seconds of CPU: half the time that it has
+HEALTH = GET.replace(b"/ ", b"/healthz?probe ")
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
 
@@ -127,22 +128,24 @@ def test_stop_without_descriptors(server: Server) -> None:
         assert sum(map(float, spent)) < SPINNING, process.closing
 
 
+def refused(process: Running) -> bool:
+    """Is a new client refused?"""
+    with contextlib.suppress(ConnectionRefusedError):
+        process.client().close()
+        return False
+    return True
+
+
 @rule("stop-refuses")
 @beside
 def test_stop_refuses_new_clients(server: Server) -> None:
-    def refused() -> bool:
-        with contextlib.suppress(ConnectionRefusedError):
-            process.client().close()
-            return False
-        return True
-
     with started(server, "--delay", "4") as process:
         client = under_way(process, GET_CLOSE)
         process.signal(signal.SIGTERM)
         # Who does one thing at a time cannot look for the signal before
         # it is done: who has come until then waits in the accept queue.
         if server.lessons["overlap"] != NO:
-            assert eventually(refused, PATIENCE)
+            assert eventually(lambda: refused(process), PATIENCE)
             assert process.status() is None, "it was not refused sooner"
         assert client.answer().status == 200
         process.assert_ends()
@@ -150,12 +153,14 @@ def test_stop_refuses_new_clients(server: Server) -> None:
 
 @slow
 @rule("stop-late")
+@pytest.mark.parametrize("duck", [0, 1])
 @beside
-def test_stop_cuts_long_requests(server: Server) -> None:
-    with started(server, "--delay", "60") as process:
+def test_stop_cuts_long_requests(server: Server, duck: int) -> None:
+    options = "--delay", "60", "--lame-duck", f"{duck}"
+    with started(server, *options) as process:
         client = under_way(process, GET)
         took = seconds_to_end(process, signal.SIGTERM)
-        assert took > SOONER, f"after {took:.1f} s already"
+        assert took > duck + SOONER, f"after {took:.1f} s already"
         client.close()
 
 
@@ -173,3 +178,50 @@ def test_second_signal(server: Server, number: int) -> None:
             return took
 
     assert ever_within(SOONER - 0.3, attempt)
+
+
+def statuses(process: Running, *requests: bytes) -> list[int]:
+    """What new clients get, each for a request."""
+    found = []
+    for request in requests:
+        with process.client(request) as client:
+            found.append(client.answer().status)
+    return found
+
+
+@rule("lame-duck")
+@BOTH
+@beside
+def test_a_lame_duck_serves(server: Server, number: int) -> None:
+    """Its checks fail, all else goes on; until a second signal here."""
+    keeps = server.lessons["keep_alive"] == YES
+    with started(server, "--delay", "0", "--lame-duck", "60") as process:
+        kept = process.client() if keeps else None
+        both = [GET, HEALTH] * 20  # 07 has prepared answers for some
+        assert statuses(process, *both) == [200, 200] * 20
+        if kept:
+            assert [kept.ask(data).status for data in both] == [200] * 40
+        process.signal(number)
+        assert eventually(
+            lambda: statuses(process, *[HEALTH] * 20) == [503] * 20, PATIENCE
+        )
+        assert statuses(process, *both) == [200, 503] * 20
+        if kept:
+            answers = [kept.ask(data) for data in both]
+            assert [each.status for each in answers] == [200, 503] * 20
+            assert not any(each.closes for each in answers)
+        assert seconds_to_end(process, number) < PATIENCE
+
+
+@rule("lame-duck")
+@beside
+def test_a_lame_duck_ends(server: Server) -> None:
+    """By itself, when its time is over: no request has to come."""
+    with started(server, "--lame-duck", "1") as process:
+        process.assert_serves()
+        process.signal(signal.SIGTERM)
+        begun = time.monotonic()
+        assert eventually(lambda: refused(process), PATIENCE)
+        assert time.monotonic() - begun > 0.9
+        process.assert_ends()
+        assert process.closing.startswith("Answered ")

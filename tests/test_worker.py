@@ -17,9 +17,11 @@ from tools.servers import ROOT
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 CLOCK = -1
 OK, NOT_FOUND = b"HTTP/1.1 200", b"HTTP/1.1 404"
+UNAVAILABLE = b"HTTP/1.1 503"
 FD = 500  # of the client
 LAST = b"GET / HTTP/1.0\r\n\r\n"
 KEPT = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+CHECK = KEPT.replace(b"/ ", b"/healthz ")
 Completion = tuple[int, int, int, bytes, bool]
 
 
@@ -229,3 +231,33 @@ def test_work_is_done_each_time(
     play.batches += [[came(KEPT)]]
     play.run()
     assert not play.worker.prepares and not play.worker.prepared
+
+
+@pytest.mark.parametrize(
+    "words", [[b"stop"], [b"leave", b"leavestop"]], ids=str
+)
+def test_words_of_the_parent(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[bytes]
+) -> None:
+    """They may come one by one, or together."""
+    monkeypatch.setattr(step, "asked", [])
+    monkeypatch.setattr(step, "signals", [])
+    play = Play(step, delay=0)
+    line = play.theirs.fileno()
+    play.batches += [[(RECEIVED, line, 1, word, False)] for word in words]
+    play.run()
+    assert step.asked and step.signals and play.worker.leaving
+
+
+def test_a_health_check_has_no_prepared_answer(
+    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is its own one prepared for others."""
+    monkeypatch.setattr(step, "asked", [])
+    step.kind_of.cache_clear()
+    play = Play(step, delay=0)
+    leave = (RECEIVED, play.theirs.fileno(), 5, b"leave", False)
+    play.batches += [[came(CHECK)], [came(CHECK, True)], [leave]]
+    play.batches += [[came(CHECK, True)], [came(KEPT, True)]] * 2
+    play.run()
+    assert play.script.answers() == [OK, OK, *[UNAVAILABLE, OK] * 2]

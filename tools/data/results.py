@@ -91,6 +91,7 @@ class Run:
     extra: dict[str, float] = field(default_factory=dict)
     # extra: what only one experiment measures, by a name that says its unit
     series: dict[str, list[float]] = field(default_factory=dict)  # a second
+    texts: dict[str, str] = field(default_factory=dict)  # what was seen
     error: str | None = None
 
     def figure(self, name: str) -> float | None:

@@ -74,15 +74,19 @@ def measure(session: Session) -> int:
         if name not in named:
             continue
         for number, case in enumerate(module.cases(options.smoke)):
-            point = Point(
-                case.server, f"hosts-{name}", 0, case.delay,
-                keep_alive=case.keep, variant=case.variant,
-            )
             words = [network, name, str(number), *["smoke"] * options.smoke]
-            if case.cable and network == LOOPBACK:
-                session.skip(point, f"it needs a cable: {why}")
-            else:
-                work.append((point, partial(one, session, case, name, words)))
+            made: list[Run] = []
+            for each in case.all:
+                point = Point(
+                    each.server, f"hosts-{name}", 0, each.delay,
+                    keep_alive=each.keep, variant=each.variant,
+                )
+                if case.cable and network == LOOPBACK:
+                    session.skip(point, f"it needs a cable: {why}")
+                else:
+                    work.append((point, partial(
+                        next_of, made, session, case, name, words
+                    )))
     session.rounds(work, 1, told)
     session.show({
         "case": lambda p: f"{p.suite.removeprefix('hosts-')}: "
@@ -97,18 +101,31 @@ def measure(session: Session) -> int:
     return session.status()
 
 
-def one(session: Session, case: Case, name: str, words: list[str]) -> Run:
-    """One run, made again if something else disturbed the load."""
+def next_of(
+    made: list[Run], session: Session, case: Case, name: str,
+    words: list[str],
+) -> Run:
+    """The next of the runs that were made at once: a case and beside."""
+    if not made:
+        made += at_once(session, case, name, words)
+    return made.pop(0)
+
+
+def at_once(
+    session: Session, case: Case, name: str, words: list[str]
+) -> list[Run]:
+    """Runs of a case and beside, again if something disturbed a load."""
     for left in reversed(range(1 if session.options.smoke else 1 + AGAIN)):
         said = json.loads(said_by(words, case.seconds + REST_SECONDS))
-        run = Run(**said["run"])
-        if run.extra["lag_ms"] <= LAG_MS or not left:
+        runs = [Run(**each["run"]) for each in said]
+        if all(r.extra["lag_ms"] <= LAG_MS for r in runs) or not left:
             break
         session.say("  disturbed by something else: once more")
-    keep_raw(session.folder, name, run.command, said["raw"])
-    if not run.requests:
-        run.error = "no request was answered"
-    return run
+    for run, each in zip(runs, said, strict=True):
+        keep_raw(session.folder, name, run.command, each["raw"])
+        if not run.requests:
+            run.error = "no request was answered"
+    return runs
 
 
 def told(one: Run) -> str:

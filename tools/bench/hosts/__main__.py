@@ -45,10 +45,12 @@ def main(words: list[str]) -> int:
         module = experiments.BY_NAME[name]
         case = module.cases(bool(smoke))[int(number)]
         with Rig(case, cabled) as rig:
-            measured = module.measure(rig)
-            one = rig.figures(measured)
-            print(json.dumps({"run": asdict(one), "raw": rig.raw(
-                measured.note)}))
+            found = module.measure(rig)
+            each = found if isinstance(found, list) else [found]
+            print(json.dumps([
+                {"run": asdict(at.figures(m)), "raw": at.raw(m.note)}
+                for at, m in zip(rig.all, each, strict=True)
+            ]))
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 1

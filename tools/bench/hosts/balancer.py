@@ -19,7 +19,7 @@ PLACES = os.pathsep.join(
     [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
 )
 OLDEST = (2, 6)
-START_SECONDS = 5.0
+START_SECONDS = 30.0
 DRAIN_SECONDS = 10.0
 NO_CHECK = ""
 CHECK = "check inter 500ms fall 2 rise 1"  # over TCP, unless httpchk
@@ -31,7 +31,8 @@ class Balancing:
 
     algorithm: who gets the next request; check: how a host is looked
     after; server: more options of each host; backend, defaults, frontend:
-    more lines of these sections (a later line wins).
+    more lines of these sections (a later line wins); fail_open: if no host
+    is up, send requests to all of them.
     """
 
     algorithm: str = "roundrobin"
@@ -40,6 +41,7 @@ class Balancing:
     backend: tuple[str, ...] = ()
     defaults: tuple[str, ...] = ()
     frontend: tuple[str, ...] = ()
+    fail_open: bool = False
 
     def configuration(
         self, hosts: Sequence[tuple[str, str]], listen: str, admin: Path
@@ -75,6 +77,11 @@ class Balancing:
             *(
                 f"    server {name} {address} {self.server} {self.check}"
                 .rstrip() for name, address in hosts
+            ),
+            *["    option allbackups"] * self.fail_open,
+            *(
+                f"    server {name}-open {address} backup"
+                for name, address in hosts if self.fail_open
             ),
             "",
         ])  # fmt: skip
@@ -114,8 +121,8 @@ class Balancer(Launched):
         file.write_text(self.text)
         super().__init__([program() or "haproxy", "-db", "-f", str(file)])
         try:
-            eventually(self._started, START_SECONDS)
-            if self.status() is not None:
+            started = eventually(self._started, START_SECONDS)
+            if self.status() is not None or not started:
                 raise LaunchError(f"HAProxy: {self.last_words()}")
         except BaseException:
             self.kill()

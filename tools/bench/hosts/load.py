@@ -35,7 +35,7 @@ class Plan:
     phases: requests per second, and for how many seconds; keep: keep
     connections open; timeout: seconds for one try; tries: for one
     request; seed: of gaps of random length, as of clients that do not
-    know each other (0: all gaps alike).
+    know each other (0: all gaps alike); first: its first number.
     """
 
     host: str
@@ -45,6 +45,7 @@ class Plan:
     timeout: float = 9.0
     tries: int = 1
     seed: int = 1
+    first: int = 0
 
     def due(self) -> Iterator[float]:
         """When each request is due, in seconds from the first moment."""
@@ -82,7 +83,7 @@ class Load:
         wall = time.time() + LEAD_SECONDS
         print(json.dumps({"begun": begun, "wall": wall}), flush=True)
         async with asyncio.TaskGroup() as tasks:
-            for number, due in enumerate(self.plan.due()):
+            for number, due in enumerate(self.plan.due(), self.plan.first):
                 await asyncio.sleep(begun + due - time.monotonic())
                 late = time.monotonic() - begun - due
                 self.lag = max(self.lag, late)
@@ -108,8 +109,10 @@ class Load:
 
     async def attempt(self, number: int) -> tuple[str, str]:
         """Send it once; what became of it, and which host answered."""
-        plan, begun, kept = self.plan, False, bool(self.kept)
-        connection = None
+        plan, begun, connection = self.plan, False, None
+        while self.kept and self.kept[-1][0].at_eof():  # we can see that
+            self.kept.pop()[1].transport.abort()
+        kept = bool(self.kept)
         try:
             connection = self.kept.pop() if kept else (
                 await asyncio.open_connection(plan.host, plan.port)

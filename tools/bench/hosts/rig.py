@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +30,7 @@ from tools.servers import by_name
 BRIDGE = "10.77.0.1"
 PORT, WEB_PORT = 8000, 8080
 SETTLED_SECONDS = 5.0  # until the balancer holds all hosts for healthy
+MOST_REQUESTS = 100_000  # of a load: each has numbers of its own
 LATE_SECONDS = 1.0  # an answer that took longer is late
 LOAD = "tools.bench.hosts.load"
 
@@ -41,7 +43,8 @@ class Case:
     host, if it is not like the others; variant: what sets the case apart
     from the others of its experiment; phases: requests per second, and
     for how many seconds; the rest of the load as in `Plan`; cable: cannot
-    be had without one.
+    be had without one; beside: more balancers in front of the same hosts,
+    each with a load of its own.
     """
 
     server: str
@@ -57,6 +60,12 @@ class Case:
     tries: int = 1
     seed: int = 1
     cable: bool = False
+    beside: tuple["Case", ...] = ()
+
+    @property
+    def all(self) -> tuple["Case", ...]:
+        """This one, and those beside it."""
+        return (self, *self.beside)
 
     @property
     def seconds(self) -> float:
@@ -256,7 +265,7 @@ class Answers:
         hosts = Counter(row[3] for row in self.good)
         return {h: hosts[h] / hosts.total() for h in sorted(hosts)}
 
-    def per_second(self, seconds: float) -> list[int]:
+    def per_second(self, seconds: float) -> list[float]:
         """How many good answers came in each second of the load."""
         came = Counter(int(row[0] + row[1]) for row in self.good)
         return [came[second] for second in range(int(seconds))]
@@ -266,40 +275,52 @@ class Answers:
 class Measured:
     """What one run of a case gives: answers, and what else is to keep.
 
-    extra, series: more for `Run`; note: for its raw output.
+    extra, series, texts: more for `Run`; note: for its raw output.
     """
 
     answers: Answers
     extra: dict[str, float] = field(default_factory=dict)
     series: dict[str, list[float]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
 
 class Rig:
     """Hosts, balancer and loads of one run; at the end all are gone."""
 
-    def __init__(self, case: Case, cabled: bool) -> None:
+    def __init__(
+        self, case: Case, cabled: bool, first: "Rig | None" = None,
+        number: int = 0,
+    ) -> None:
         """Build it, start all; wait until hosts are up. See `Case`.
 
-        Raises LaunchError.
+        first: the rig beside which this one is, with its hosts; number:
+        the how manieth beside it. Raises LaunchError.
         """
-        self.case, self.cabled = case, cabled
-        self.hosts: list[Host] = []
+        self.case, self.cabled, self.number = case, cabled, number
+        self.hosts: list[Host] = first.hosts if first else []
         self.loads: list[Load] = []
-        if cabled:
+        if cabled and not first:
             build(case.hosts)  # makes /run a new, empty folder of memory
         self._folder = tempfile.TemporaryDirectory(
             prefix="hosts-", dir="/run" if cabled else None
         )
         self.address = (
-            (BRIDGE, WEB_PORT) if cabled else ("127.0.0.1", free_port())
+            (BRIDGE, WEB_PORT + number) if cabled
+            else ("127.0.0.1", free_port())
         )
+        self.beside = [
+            Rig(other, cabled, self, at)
+            for at, other in enumerate(case.beside, 1)
+        ]
 
     def __enter__(self) -> Self:
         try:
-            for number in range(1, self.case.hosts + 1):
-                self.hosts.append(self.host(number))
+            while len(self.hosts) < self.case.hosts:
+                self.hosts.append(self.host(len(self.hosts) + 1))
             self.balancer = self.balance()
+            for rig in self.beside:
+                rig.__enter__()
         except BaseException:
             self.__exit__()
             raise
@@ -314,7 +335,7 @@ class Rig:
         balancer = Balancer(
             self.case.balancing,
             [(h.name, f"{h.address}:{h.port}") for h in self.hosts],
-            self.address, Path(self._folder.name),
+            self.address, self.folder,
         )
         eventually(
             lambda: all(balancer.is_up(host.name) for host in self.hosts),
@@ -327,13 +348,37 @@ class Rig:
         case = self.case
         plan = {
             "phases": case.phases, "keep": case.keep, "tries": case.tries,
-            "timeout": case.timeout, "seed": case.seed, **other,
+            "timeout": case.timeout, "seed": case.seed,
+            "first": self.numbers.start, **other,
         }
         load = Load(Plan(*self.address, **plan))
         self.loads.append(load)
         return load
 
+    @property
+    def folder(self) -> Path:
+        """For files: gone with the rig."""
+        return Path(self._folder.name)
+
+    @property
+    def numbers(self) -> range:
+        """Of the requests of its load."""
+        first = self.number * MOST_REQUESTS
+        return range(first, first + MOST_REQUESTS)
+
+    @property
+    def all(self) -> list["Rig"]:
+        """This one, and those beside it."""
+        return [self, *self.beside]
+
+    def load_all(self) -> list[Load]:
+        """Begin the loads of them all."""
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(Rig.load, self.all))
+
     def __exit__(self, *failure: object) -> None:
+        for rig in self.beside:
+            rig.__exit__()
         for host in self.hosts:
             host.signal(signal.SIGCONT)
             host.kill()
@@ -359,9 +404,11 @@ class Rig:
         }
         if self.cabled:
             taps = [host.tap for host in self.hosts]
-            one.extra["arrived"], one.extra["twice"] = arrivals(taps)
+            one.extra["arrived"], one.extra["twice"] = arrivals(
+                taps, self.numbers
+            )
         one.extra |= measured.extra
-        one.series = measured.series
+        one.series, one.texts = measured.series, measured.texts
         return one
 
     def command(self) -> str:

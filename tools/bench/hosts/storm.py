@@ -51,7 +51,7 @@ def measure(rig: Rig) -> Measured:
         len(last.good), len(last.rows)
     )
     extra["attempts"] = sum(row[4] for row in answers.rows)
-    sent = [
+    sent: list[float] = [
         len(answers.between(second, second + 1).rows)
         for second in range(int(since))
     ]

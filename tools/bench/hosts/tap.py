@@ -49,7 +49,9 @@ class Tap:
             self.seen.add((int(found[1]), packet[begin : begin + 8]))
 
 
-def arrivals(taps: Sequence[Tap]) -> tuple[int, int]:
-    """How many requests arrived at hosts, and how many more than once."""
-    times = Counter(number for tap in taps for number, _ in tap.seen)
+def arrivals(taps: Sequence[Tap], numbers: range) -> tuple[int, int]:
+    """How many of these arrived at hosts, and how many more than once."""
+    times = Counter(
+        number for tap in taps for number, _ in tap.seen if number in numbers
+    )
     return times.total(), sum(many > 1 for many in times.values())
