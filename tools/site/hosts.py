@@ -1,4 +1,4 @@
-"""The lab "Beyond one machine": bars, tables, and lines over the seconds.
+"""The lab "Beyond one machine": bars, tables, lines over seconds, texts.
 
 ::
 
@@ -14,7 +14,8 @@ The data are docs/data/hosts, of ``./bench.sh hosts``. Each of ``rows``
 and variant, with a place for each of ``bars``, if there are any. Instead,
 ``point: {row}[{bar}]`` says it for all rows.
 ``show: table`` makes cells of the bars; ``show: seconds`` draws, for up to
-three rows, the good answers over time instead.
+three rows, the good answers over time; ``show: texts`` prints the texts of
+a point that are called as the rows.
 """
 
 import itertools
@@ -31,13 +32,16 @@ from tools.site.sweep_chart import SHAPES
 RUN = "hosts"
 GOOD, SENT = "good", "sent"  # series of a run: a number for each second
 STEPS = (3, 5, 6)  # whose colours and shapes the lines have
+MARKS = 14  # shapes of a line, so that a phone has room for them
 HEIGHT, AXIS = 240, 46  # px of the plot of seconds, and below it
 LETTER = 16  # px from one line's letter to the next
 
 
 def _render(chosen: dict[str, str], md: Any) -> str:
-    """Bars, a table or seconds; see the top of this file."""
-    kinds = {"bars": _bars, "table": _table, "seconds": _seconds}
+    """Bars, a table, seconds or texts; see the top of this file."""
+    kinds = {
+        "bars": _bars, "table": _table, "seconds": _seconds, "texts": _texts,
+    }
     show = chosen.get("show", "bars")
     if show not in kinds:
         raise SiteError(f"show is {', '.join(kinds)}, not {show!r}")
@@ -97,6 +101,18 @@ def _table(ident: str, chosen: dict[str, str], found: Found) -> str:
     )
 
 
+def _texts(ident: str, chosen: dict[str, str], found: Found) -> str:
+    """What was seen, word by word."""
+    content = ""
+    for row, bars in found.items():
+        seen = [run.texts[row] for p in bars.values() for run in p.runs]
+        text = elements.preformatted(seen[0].rstrip())
+        content += f"<p>{escape(row)}</p>{text}"
+    return elements.figure(
+        ident, "measured", content, _caption(chosen), chosen["title"]
+    )
+
+
 # Seconds ------------------------------------------------------------------
 
 
@@ -110,9 +126,9 @@ def _seconds(ident: str, chosen: dict[str, str], found: Found) -> str:
     for number, (name, good) in enumerate(lines.items()):
         step, letter = STEPS[number], "ABC"[number]
         drawn = _line(good, top) + "".join(
-            svg.at(_x(at, good), _y(many, top), svg.element(
+            svg.at(_x(at, good), _y(good[at], top), svg.element(
                 "path", d=SHAPES[step]
-            )) for at, many in enumerate(good)
+            )) for at in range(0, len(good), -(-len(good) // MARKS))
         ) + svg.at("100%", _y(good[-1], top), svg.label(
             letter, 8 + LETTER * number, 4, "value"
         ))  # fmt: skip
