@@ -28,6 +28,7 @@ from tools.servers import NO, YES, Server
 # has not waited for its end.
 SOONER = 5.0 - 0.5
 SPINNING = 2.5  # seconds of CPU: half the time that it has
+MANY = 10  # requests: 07 has two workers, and each has to know
 HEALTH = GET.replace(b"/ ", b"/healthz?probe ")
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
@@ -196,21 +197,19 @@ def test_a_lame_duck_serves(server: Server, number: int) -> None:
     """Its checks fail, all else goes on; until a second signal here."""
     keeps = server.lessons["keep_alive"] == YES
     with started(server, "--delay", "0", "--lame-duck", "60") as process:
-        kept = process.client() if keeps else None
-        both = [GET, HEALTH] * 20  # 07 has prepared answers for some
-        assert statuses(process, *both) == [200, 200] * 20
-        if kept:
-            assert [kept.ask(data).status for data in both] == [200] * 40
+        checks, both = [HEALTH] * MANY, [GET, HEALTH] * MANY
+        assert statuses(process, *both) == [200, 200] * MANY
         process.signal(number)
         assert eventually(
-            lambda: statuses(process, *[HEALTH] * 20) == [503] * 20, PATIENCE
+            lambda: statuses(process, *checks) == [503] * MANY, PATIENCE
         )
-        assert statuses(process, *both) == [200, 503] * 20
-        if kept:
-            answers = [kept.ask(data) for data in both]
-            assert [each.status for each in answers] == [200, 503] * 20
+        assert statuses(process, *both) == [200, 503] * MANY
+        if keeps:
+            with process.client() as client:
+                answers = [client.ask(data) for data in both]
+            assert [each.status for each in answers] == [200, 503] * MANY
             assert not any(each.closes for each in answers)
-        assert seconds_to_end(process, number) < PATIENCE
+        assert seconds_to_end(process, number) < PATIENCE / 2
 
 
 @rule("lame-duck")
@@ -219,9 +218,9 @@ def test_a_lame_duck_ends(server: Server) -> None:
     """By itself, when its time is over: no request has to come."""
     with started(server, "--lame-duck", "1") as process:
         process.assert_serves()
-        process.signal(signal.SIGTERM)
         begun = time.monotonic()
+        process.signal(signal.SIGTERM)
         assert eventually(lambda: refused(process), PATIENCE)
-        assert time.monotonic() - begun > 0.9
+        assert time.monotonic() - begun > 1
         process.assert_ends()
         assert process.closing.startswith("Answered ")
