@@ -60,9 +60,10 @@ def hosts(committed: Committed) -> None:
         ),
         *(
             point("03-pool", "storm", name, Run("c", series={
-                "sent": [100, 200, 100], "good": good,
+                "sent": [100.0, 200.0, 100.0], "good": good,
             })) for name, good in (
-                ("none", [100, 50, 0]), ("a bound", [100, 150, 100])
+                ("none", [100.0, 50.0, 0.0]),
+                ("a bound", [100.0, 150.0, 100.0]),
             )
         ),
         point("06", "seen", "told", Run("c", texts=TOLD)),

@@ -7,7 +7,7 @@ settings always lose the same requests.
 import math
 from dataclasses import dataclass, field
 
-Settings = dict[str, float | str]
+Settings = dict[str, float]
 
 TICK = 0.025  # seconds; a request comes with each tick
 FIRST = 10.0  # seconds: SIGTERM of the first host
@@ -41,7 +41,7 @@ class Host:
     def check(self, now: float, settings: Settings) -> None:
         """The balancer looks at it."""
         healthy = self.listens(now)
-        if settings["check"] == "http":
+        if settings["http"]:  # it hears of the lame duck
             healthy = now < self.stop or now >= self.back
         self.good, self.bad = (
             (self.good + 1, 0) if healthy else (0, self.bad + 1)
@@ -60,7 +60,7 @@ def play(
     phase: when the balancer checks for the first time, in seconds.
     """
     duck, grace, pause, every = (
-        float(settings[name])
+        settings[name]
         for name in ("lame_duck", "grace", "pause", "check_every")
     )
     hosts, due = [Host(FIRST), Host()], phase

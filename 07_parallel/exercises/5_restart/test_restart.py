@@ -34,8 +34,8 @@ def chosen(values: Values, name: str) -> dict[str, Any]:
             f"for {name} the settings {', '.join(before)}", f"it is {now!r}"
         )
     for key, value in now.items():
-        if key == "check":
-            good = value in ("http", "tcp")
+        if key == "http":
+            good = isinstance(value, bool)
         else:
             number = isinstance(value, int | float)
             good = number and value is not True and 0 <= value <= MINUTE
