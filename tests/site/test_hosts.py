@@ -7,7 +7,9 @@ import pytest
 
 from tests.site.conftest import Render
 from tests.site.sample import Committed
+from tools.bench.hosts import storm
 from tools.data.results import Point, Run
+from tools.servers import ROOT
 
 BARS = """\
 ```hosts
@@ -153,3 +155,15 @@ def test_so_many_times_as_much(render: Render) -> None:
     text = "hosts:06[kill: often].hosts-death.failed"
     assert ">4<" in render(f"`#!num {text}`")
     assert ">400<" in render(f"`#!num 100 * {text}`")
+
+
+def test_the_page_names_the_settings_of_the_storm() -> None:
+    page = (ROOT / "docs" / "labs" / "hosts.md").read_text("utf-8")
+    text = " ".join(page.split())
+    case = storm.cases(smoke=False)[1]
+    (usual, _), (spike, during), (_, after) = case.phases
+    possible = case.hosts * storm.THREADS / case.delay
+    assert f"can answer {possible:g} requests a second" in text
+    assert f"Usually {usual:g} come, for {during:g} seconds {spike:g}" in text
+    assert f"{after:g} seconds after the load was over" in text
+    assert (case.timeout, case.tries) == (1, 3)
