@@ -68,7 +68,9 @@ def measure(session: Session) -> int:
     if options.reference and (options.smoke or len(named) < len(BY_NAME)):
         raise Refused("--reference needs all of hosts, and not --smoke")
     version = balancer.version
-    if not obtain(session.console, "HAProxy", version, "haproxy"):
+    if not obtain(
+        session.console, "HAProxy", version, "from haproxy.org", "haproxy"
+    ):
         return 1
     session.results.tools["haproxy"] = version() or ""
     network, why = way()
