@@ -72,19 +72,19 @@ EVENTS: dict[str, Callable[[Host], None]] = {
 
 def cases(smoke: bool) -> list[Case]:
     """Each event, with the settings that it tells apart."""
-    gone, pulled, stuck, busy = (
-        (4.0, 4.0, 5.0, 3.0) if smoke else (11.0, 13.0, 9.0, 12.0)
-    )
-    busy_one_by_one = [
-        together("04", WORKING, {name: balancing}, busy, BUSY_RATE, 0.1)
-        for name, balancing in BUSY.items()
-    ]
+    if smoke:
+        return [
+            together("06", event, GONE, 3.5) for event in (KILLED, PULLED)
+        ]
     return [
-        together("06", KILLED, GONE, gone),
-        together("06", PULLED, GONE, pulled),
-        together("06", STOPPED, STUCK, stuck),
-        together("04", LONG, STUCK, stuck, delay=0.01),
-        *busy_one_by_one[-2 if smoke else 0 :],
+        together("06", KILLED, GONE, 11.0),
+        together("06", PULLED, GONE, 13.0),
+        together("06", STOPPED, STUCK, 9.0),
+        together("04", LONG, STUCK, 9.0, delay=0.01),
+        *(
+            together("04", WORKING, {name: balancing}, 12.0, BUSY_RATE, 0.1)
+            for name, balancing in BUSY.items()
+        ),
     ]
 
 

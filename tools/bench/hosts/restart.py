@@ -52,8 +52,8 @@ def cases(smoke: bool) -> list[Case]:
     for server in ("04",) if smoke else SERVERS:
         keeps = by_name(server).lessons["keep_alive"] == YES
         for settings, seconds, options in (
-            (SETTINGS, 4.5 if smoke else 11.0, ()),
-            (DUCKS, 6.0 if smoke else 12.0, ("--lame-duck", f"{DUCK:g}")),
+            (SETTINGS, 3.5 if smoke else 12.0, ()),
+            (DUCKS, 5.0 if smoke else 12.0, ("--lame-duck", f"{DUCK:g}")),
         ):
             one, *beside = [
                 Case(
@@ -82,7 +82,7 @@ def measure(rig: Rig) -> list[Measured]:
     stops: list[float] = []
     for host in itertools.cycle(rig.hosts):
         over = loads[0].now > rig.case.seconds - LAST_SECONDS
-        if over and len(stops) >= len(rig.hosts):
+        if over and stops:
             break
         for balancer in drained:
             balancer.drain(host.name)

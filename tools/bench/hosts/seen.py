@@ -55,7 +55,7 @@ IDLE = {
 
 def cases(smoke: bool) -> list[Case]:
     """The two ways to tell; and idle connections."""
-    clients, later = (30, LATER[2:4]) if smoke else (80, LATER)
+    clients, later = (30, LATER[2:3]) if smoke else (80, LATER)
     burst = clients / BURST_RATE
     phases = [(BURST_RATE, burst)]
     for seconds in later:
