@@ -83,7 +83,7 @@ def bursts(
     first: seconds before; later: how many more seconds than a server keeps
     them. Nothing is due in a pause but one request as it begins.
     """
-    burst = (BURST_RATE, clients / BURST_RATE)
+    burst = (BURST_RATE, (clients - 0.5) / BURST_RATE)
     phases = [(PAUSE, first), burst]
     for seconds in later:
         phases += [(PAUSE, IDLE_SECONDS - burst[1] + seconds), burst]
