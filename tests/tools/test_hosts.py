@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -15,8 +16,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -28,11 +31,12 @@ from tools.bench.hosts import balancer, load
 from tools.bench.hosts.balancer import Balancer, Balancing
 from tools.bench.hosts.experiments import BY_NAME
 from tools.bench.hosts.load import Load, Plan
-from tools.bench.hosts.rig import Answers
+from tools.bench.hosts.rig import Answers, Case
 from tools.bench.hosts.tap import Tap, arrivals
-from tools.bench.server import free_port
+from tools.bench.server import ServerError, free_port
 from tools.common.launch import LaunchError, eventually
-from tools.data.results import MORE_SUITES
+from tools.data import raw
+from tools.data.results import MORE_SUITES, Results
 from tools.data.results import load as results
 from tools.servers import ROOT
 
@@ -432,6 +436,97 @@ def test_without_haproxy_it_says_how_to_get_it(
     assert not (tmp_path / "new").exists()
 
 
+class Played:
+    """The command, with runs that only say what they are told to."""
+
+    CASE = Case(
+        server="06", variant="one", phases=((1, 1.0),),
+        beside=(Case(server="06", variant="two", phases=((1, 1.0),)),),
+    )
+
+    def __init__(self, monkeypatch: Patch, place: Path) -> None:
+        self.place, self.patch = place, monkeypatch
+        self.asked: list[list[str]] = []
+        monkeypatch.setattr(balancer, "version", lambda: "2.6.0")
+        monkeypatch.setattr(hosts, "way", lambda: (hosts.CABLE, ""))
+
+    def run(
+        self, *said: str | ServerError, case: Case = CASE, smoke: bool = False
+    ) -> tuple[int, Results]:
+        answers = iter(said)
+
+        def said_by(words: list[str], seconds: float) -> str:
+            self.asked.append(words)
+            one = next(answers)
+            if isinstance(one, ServerError):
+                raise one
+            return one
+
+        module = SimpleNamespace(HELP="", cases=lambda smoke: [case])
+        self.patch.setattr(hosts, "said_by", said_by)
+        self.patch.setattr(hosts, "BY_NAME", {"storm": module})
+        words = ["--output", str(self.place), *["--smoke"] * smoke]
+        status = status_of(hosts, options(hosts, *words))
+        return status, results(self.place)
+
+
+@pytest.fixture
+def played(monkeypatch: Patch, tmp_path: Path) -> Played:
+    return Played(monkeypatch, tmp_path)
+
+
+def made(*lags: float) -> str:
+    """What a run says: of each load, how far it lagged."""
+    return json.dumps([
+        {"run": {"command": "", "requests": which, "extra": {
+            "sent": 1, "lag_ms": lag}}, "raw": "said"}
+        for which, lag in enumerate(lags, 1)
+    ])
+
+
+def test_runs_made_at_once_are_points_of_their_own(played: Played) -> None:
+    status, kept = played.run(made(1, 2))
+    assert status == 0 and played.asked == [["cable", "storm", "0"]]
+    assert [(p.variant, p.runs[0].requests) for p in kept.points] == [
+        ("one", 1), ("two", 2),
+    ]
+    assert kept.tools["haproxy"] == "2.6.0" and kept.load == "python"
+    assert raw.read(played.place, "storm").count("said") == 2
+
+
+def test_if_one_run_fails_all_that_were_made_with_it_fail(
+    played: Played
+) -> None:
+    status, kept = played.run(ServerError("h1 did not stop"))
+    assert status == 1 and len(played.asked) == 1
+    assert [(p.status, p.reason) for p in kept.points] == [
+        ("failed", "h1 did not stop")
+    ] * 2
+
+
+def test_a_load_that_was_disturbed_is_made_again(played: Played) -> None:
+    _, kept = played.run(made(1, 9999), made(9999, 1), made(3, 4))
+    assert len(played.asked) == 3
+    assert [p.runs[0].extra["lag_ms"] for p in kept.points] == [3, 4]
+
+
+def test_but_not_for_ever_and_not_in_a_smoke_run(played: Played) -> None:
+    lagging = made(9999, 9999)
+    for smoke, times in ((False, 1 + hosts.AGAIN), (True, 1)):
+        played.place = played.place / "next"
+        _, kept = played.run(*[lagging] * times, smoke=smoke)
+        assert [p.runs[0].extra["lag_ms"] for p in kept.points] == [9999] * 2
+
+
+def test_without_a_cable_what_needs_one_is_skipped(played: Played) -> None:
+    played.patch.setattr(hosts, "way", lambda: (hosts.LOOPBACK, "no root"))
+    status, kept = played.run(case=replace(Played.CASE, cable=True))
+    assert status == 0 and not played.asked
+    assert [(p.status, p.reason) for p in kept.points] == [
+        ("skipped", "it needs a cable to pull: no root")
+    ] * 2
+
+
 def no_unshare(folder: Path) -> dict[str, str]:
     """An environment in which namespaces are forbidden."""
     file = folder / "unshare"
@@ -485,7 +580,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
     assert "Traceback" not in said
     if forbidden:
         assert "Ports of the loopback interface stand for hosts" in said
-        assert "(unshare: not permitted)" in " ".join(said.split())
+        assert "hosts here: unshare: not permitted" in said
     there = {"unshare"} if forbidden else set()
     assert {path.name for path in tmp_path.iterdir()} - {"new"} == there
     wired = {"br0", "cable1", "cable2", "cable3"}

@@ -7,10 +7,12 @@ Each run of a case is a process in namespaces of its own (see
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 
 from tools.bench.hosts import balancer
@@ -19,7 +21,13 @@ from tools.bench.hosts.rig import Case, entry
 from tools.bench.outcome import keep_raw
 from tools.bench.preflight import obtain
 from tools.bench.server import ServerError
-from tools.bench.session import Refused, Session, add_options, some_of
+from tools.bench.session import (
+    Refused,
+    Session,
+    Work,
+    add_options,
+    some_of,
+)
 from tools.bench.table import figure, title_of
 from tools.common.launch import scrub
 from tools.data.results import Point, Run
@@ -29,7 +37,7 @@ HELP = (
     "three hosts behind a balancer: restarts, deaths, overload (ten minutes)"
 )
 INSIDE = "tools.bench.hosts"
-REST_SECONDS = 60  # of a run, beside its load
+REST_SECONDS = 240  # for a run beside its load, on a busy machine
 END_SECONDS = 5  # for it to end its own processes
 LAG_MS = 100.0  # a load that sent later than this was disturbed
 AGAIN = 2  # times, if so
@@ -66,31 +74,15 @@ def measure(session: Session) -> int:
     network, why = way()
     if why:
         session.say(
-            f"Ports of the loopback interface stand for hosts here ({why})."
+            f"Ports of the loopback interface stand for hosts here: {why}"
         )
     session.results.tools["network"] = network
-    work = []
-    for name, module in BY_NAME.items():
-        if name not in named:
-            continue
-        for number, case in enumerate(module.cases(options.smoke)):
-            words = [network, name, str(number), *["smoke"] * options.smoke]
-            made: list[Run] = []
-            for each in case.all:
-                point = Point(
-                    each.server, f"hosts-{name}", 0, each.delay,
-                    keep_alive=each.keep, variant=each.variant,
-                )
-                if case.cable and network == LOOPBACK:
-                    session.skip(point, f"it needs a cable: {why}")
-                else:
-                    work.append((point, partial(
-                        next_of, made, session, case, name, words
-                    )))
-    session.rounds(work, 1, told)
+    session.rounds([
+        one for name in BY_NAME if name in named
+        for one in work(session, name, network, why)
+    ], 1, told)  # fmt: skip
     session.show({
-        "case": lambda p: f"{p.suite.removeprefix('hosts-')}: "
-        f"{title_of(p)}{', kept' * p.keep_alive}",
+        "case": lambda p: f"{p.suite.removeprefix('hosts-')}: {title_of(p)}",
         "sent": figure("sent"),
         "lost": figure("failed"),
         "late": figure("late"),
@@ -101,30 +93,52 @@ def measure(session: Session) -> int:
     return session.status()
 
 
+def work(
+    session: Session, name: str, network: str, why: str
+) -> Iterator[Work]:
+    """What an experiment measures; skips what cannot be had here.
+
+    why: there is no cable.
+    """
+    smoke = session.options.smoke
+    for number, case in enumerate(BY_NAME[name].cases(smoke)):
+        words = [network, name, str(number), *["smoke"] * smoke]
+        made: list[Run] = []
+        for each in case.all:
+            point = Point(
+                each.server, f"hosts-{name}", 0, each.delay,
+                keep_alive=each.keep, variant=each.variant,
+            )
+            if case.cable and why:
+                session.skip(point, f"it needs a cable to pull: {why}")
+            else:
+                yield point, partial(next_of, made, session, case, words)
+
+
 def next_of(
-    made: list[Run], session: Session, case: Case, name: str,
-    words: list[str],
+    made: list[Run], session: Session, case: Case, words: list[str]
 ) -> Run:
-    """The next of the runs that were made at once: a case and beside."""
+    """The next of the runs that are made at once: a case and beside."""
     if not made:
-        made += at_once(session, case, name, words)
+        made += at_once(session, case, words)
     return made.pop(0)
 
 
 def at_once(
-    session: Session, case: Case, name: str, words: list[str]
+    session: Session, case: Case, words: list[str]
 ) -> list[Run]:
     """Runs of a case and beside, again if something disturbed a load."""
     for left in reversed(range(1 if session.options.smoke else 1 + AGAIN)):
-        said = json.loads(said_by(words, case.seconds + REST_SECONDS))
+        try:
+            said = json.loads(said_by(words, case.seconds + REST_SECONDS))
+        except ServerError as error:
+            return [Run("", error=str(error)) for _ in case.all]
         runs = [Run(**each["run"]) for each in said]
         if all(r.extra["lag_ms"] <= LAG_MS for r in runs) or not left:
             break
         session.say("  disturbed by something else: once more")
     for run, each in zip(runs, said, strict=True):
-        keep_raw(session.folder, name, run.command, each["raw"])
-        if not run.requests:
-            run.error = "no request was answered"
+        keep_raw(session.folder, words[1], run.command, each["raw"])
     return runs
 
 
@@ -137,7 +151,7 @@ def told(one: Run) -> str:
     return (
         f"{one.extra['sent']:,.0f} sent, {one.failed:,} lost"
         + f" ({', '.join(lost)})" * bool(lost)
-        + f", 99 % within {one.latency_ms['p99']:,.0f} ms"
+        + f", 99 % within {one.latency_ms.get('p99', math.inf):,.0f} ms"
     )
 
 

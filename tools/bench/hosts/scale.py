@@ -20,7 +20,7 @@ PROBES = 5
 
 def cases(smoke: bool) -> list[Case]:
     """Waiting in threads, waiting one by one, computing."""
-    seconds = 3 if smoke else 7
+    seconds = 2.5 if smoke else 5.5
     found = []
     for hosts in (1, 3) if smoke else (1, 2, 3):
         many = f"{hosts} host{'s' * (hosts > 1)}"

@@ -18,7 +18,7 @@ def cases(smoke: bool) -> list[Case]:
     if smoke:
         plans = [(BUSY, "", 3.0)]
     else:
-        plans = [(CALM, "", 6.0), (BUSY, "", 10.0), (BUSY, limit, 10.0)]
+        plans = [(CALM, "", 4.0), (BUSY, "", 9.0), (BUSY, limit, 9.0)]
     return [
         Case(
             server="03-pool", options=("--workers", str(THREADS)),
