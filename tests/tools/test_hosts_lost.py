@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.tools.test_hosts import needs_haproxy
+from tests.tools.test_hosts import haproxy as haproxy
 from tools.bench.hosts import death, restart, seen
 from tools.bench.hosts.load import Plan
 from tools.bench.hosts.lost import CAUSES, causes
@@ -129,8 +129,7 @@ def test_bursts_of_idle_clients() -> None:
     assert due[-1] - begins[-1] < 30 / seen.BURST_RATE
 
 
-@needs_haproxy
-def test_what_a_server_is_told() -> None:
+def test_what_a_server_is_told(haproxy: str) -> None:
     case = Case(server="06", variant=seen.TOLD, phases=())
     told = seen.heads(Rig(case, cabled=False))
     assert list(told) == list(seen.WAYS)

@@ -77,12 +77,12 @@ def cases(smoke: bool) -> list[Case]:
             together("06", event, GONE, 3.5) for event in (KILLED, PULLED)
         ]
     return [
-        together("06", KILLED, GONE, 11.0),
-        together("06", PULLED, GONE, 13.0),
-        together("06", STOPPED, STUCK, 9.0),
-        together("04", LONG, STUCK, 9.0, delay=0.01),
+        together("06", KILLED, GONE, 10.0),
+        together("06", PULLED, GONE, 11.5),
+        together("06", STOPPED, STUCK, 8.0),
+        together("04", LONG, STUCK, 8.0, delay=0.01),
         *(
-            together("04", WORKING, {name: balancing}, 12.0, BUSY_RATE, 0.1)
+            together("04", WORKING, {name: balancing}, 11.0, BUSY_RATE, 0.1)
             for name, balancing in BUSY.items()
         ),
     ]

@@ -52,8 +52,8 @@ def cases(smoke: bool) -> list[Case]:
     for server in ("04",) if smoke else SERVERS:
         keeps = by_name(server).lessons["keep_alive"] == YES
         for settings, seconds, options in (
-            (SETTINGS, 4.0 if smoke else 12.0, ()),
-            (DUCKS, 6.0 if smoke else 12.0, ("--lame-duck", f"{DUCK:g}")),
+            (SETTINGS, 4.0 if smoke else 9.0, ()),
+            (DUCKS, 6.0 if smoke else 11.0, ("--lame-duck", f"{DUCK:g}")),
         ):
             one, *beside = [
                 Case(
