@@ -213,7 +213,7 @@ class Load(Launched):
     def result(self) -> "Answers":
         """Wait for its end; what became of its requests."""
         most = sum(s for _, s in self.plan.phases)
-        most += self.plan.timeout * self.plan.tries + 10
+        most += self.plan.timeout * self.plan.tries + 60
         if self.wait(most) != 0:
             raise LaunchError(f"the load: {self.last_words()}")
         data = json.loads(self.output.splitlines()[1])
