@@ -38,7 +38,7 @@ HELP = (
 )
 INSIDE = "tools.bench.hosts"
 REST_SECONDS = 240  # for a run beside its load, on a busy machine
-END_SECONDS = 5  # for it to end its own processes
+END_SECONDS = 30  # for it to end its own processes
 LAG_MS = 100.0  # a load that sent later than this was disturbed
 AGAIN = 2  # times, if so
 CABLE, LOOPBACK = "cable", "loopback"

@@ -23,7 +23,13 @@ from tools.bench.hosts.balancer import Balancer, Balancing
 from tools.bench.hosts.load import Plan, Row
 from tools.bench.hosts.tap import Tap, arrivals
 from tools.bench.server import free_port
-from tools.common.launch import Launched, LaunchError, eventually, scrub
+from tools.common.launch import (
+    READY_SECONDS,
+    Launched,
+    LaunchError,
+    eventually,
+    scrub,
+)
 from tools.data.results import Run
 from tools.servers import by_name
 
@@ -194,12 +200,19 @@ class Load(Launched):
         """Begin. Raises LaunchError."""
         super().__init__([sys.executable, "-m", LOAD, plan.as_json()])
         self.plan = plan
-        eventually(lambda: "\n" in self.output or self.status() is not None)
-        if "\n" not in self.output:
-            raise LaunchError(f"the load: {self.last_words()}")
+        try:
+            eventually(self._started, READY_SECONDS)
+            if "\n" not in self.output:
+                raise LaunchError(f"the load: {self.last_words()}")
+        except BaseException:
+            self.kill()
+            raise
         first = json.loads(self.output.splitlines()[0])
         self.begun: float = first["begun"]  # of the monotonic clock
         self.wall: float = first["wall"]  # the same moment, Unix time
+
+    def _started(self) -> bool:
+        return "\n" in self.output or self.status() is not None
 
     @property
     def now(self) -> float:
