@@ -24,7 +24,6 @@ from tools.bench.hosts.load import Plan, Row
 from tools.bench.hosts.tap import Tap, arrivals
 from tools.bench.server import free_port
 from tools.common.launch import (
-    READY_SECONDS,
     Launched,
     LaunchError,
     eventually,
@@ -39,6 +38,7 @@ SETTLED_SECONDS = 5.0  # until the balancer holds all hosts for healthy
 MOST_REQUESTS = 100_000  # of a load: each has numbers of its own
 LATE_SECONDS = 1.0  # an answer that took longer is late
 LOAD = "tools.bench.hosts.load"
+PATIENCE_SECONDS = 60.0  # with what is slow because the machine is busy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class Host:
             *server.options, *case.options,
         ])
         try:
-            self.server.wait_until_ready()
+            self.server.wait_until_ready(PATIENCE_SECONDS)
         except BaseException:
             self.kill()
             raise
@@ -168,7 +168,7 @@ class Host:
         if self.server:
             self.server.signal(number)
 
-    def stop(self, seconds: float = 30.0) -> float:
+    def stop(self, seconds: float = PATIENCE_SECONDS) -> float:
         """SIGTERM, and wait for the end; how many seconds that took."""
         begun = time.monotonic()
         self.signal(signal.SIGTERM)
@@ -201,7 +201,7 @@ class Load(Launched):
         super().__init__([sys.executable, "-m", LOAD, plan.as_json()])
         self.plan = plan
         try:
-            eventually(self._started, READY_SECONDS)
+            eventually(self._started, PATIENCE_SECONDS)
             if "\n" not in self.output:
                 raise LaunchError(f"the load: {self.last_words()}")
         except BaseException:
@@ -226,7 +226,7 @@ class Load(Launched):
     def result(self) -> "Answers":
         """Wait for its end; what became of its requests."""
         most = sum(s for _, s in self.plan.phases)
-        most += self.plan.timeout * self.plan.tries + 60
+        most += self.plan.timeout * self.plan.tries + PATIENCE_SECONDS
         if self.wait(most) != 0:
             raise LaunchError(f"the load: {self.last_words()}")
         data = json.loads(self.output.splitlines()[1])
