@@ -540,7 +540,7 @@ def under_way(folder: Path, environment: dict[str, str]) -> tuple[
 ]:
     """The command while a load runs, and all that it has started."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "tools.bench", "hosts", "storm", "--smoke",
+        [sys.executable, "-m", "tools.bench", "hosts", "storm",
          "--output", str(folder / "new")],
         cwd=ROOT, env={**environment, "TMPDIR": str(folder)}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -575,7 +575,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
     assert "haproxy" in programs and len(family) >= 6
     child.send_signal(number)
     said = child.communicate(timeout=60)[0]
-    assert not psutil.wait_procs(family, 30)[1]
+    assert not psutil.wait_procs(family, 25)[1]  # a load takes 28
     assert child.returncode == (130 if number == signal.SIGINT else -9)
     assert "Traceback" not in said
     if forbidden:
@@ -618,5 +618,5 @@ def test_a_smoke_run(tmp_path: Path) -> None:
         assert sum(shares) == pytest.approx(1, abs=0.01)
     for point in kept.suite("hosts-storm"):
         series = point.runs[0].series
-        assert len(series["sent"]) == len(series["good"]) > 3
+        assert len(series["sent"]) == len(series["good"]) == 3
     assert str(ROOT) not in (tmp_path / "results.json").read_text()

@@ -57,27 +57,26 @@ def find_ab(console: Console) -> bool:
     """True if ab can be used; installs it if we may, else says how."""
     return obtain(
         console, "ab (ApacheBench)", _ab_version,
-        unknown=": it comes with the Apache web server",
+        "with the Apache web server",
     )
 
 
 def obtain(
     console: Console, title: str, version: Callable[[], str | None],
-    package: str = "", unknown: str = "",
+    comes: str, package: str = "",
 ) -> bool:
     """True if a program can be used; installs it if we may, else says how.
 
-    title: its name; version: None means that it cannot be used; package:
-    what package managers call it, if it is not ab; unknown: what to say
-    besides, if there is no package manager.
+    title: its name; version: None means that it cannot be used; comes:
+    from where; package: what package managers call it, if it is not ab.
     """
     if version():
         return True
     manager = next((m for m in INSTALLERS if shutil.which(m)), None)
     if manager is None:
         console.print(
-            f"{title} is missing, and no package manager I know is here"
-            f"{unknown}."
+            f"{title} is missing, and no package manager I know is here: "
+            f"it comes {comes}."
         )
         return False
     install = INSTALLERS[manager]

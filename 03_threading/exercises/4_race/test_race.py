@@ -89,12 +89,10 @@ def answered(visitors: Sequence[Visitor]) -> list[Visitor]:
     return [v for v in visitors if v.socket in ready]
 
 
-def test_only_tickets_wait(start: Start) -> None:
-    """Only who takes a ticket waits for others who do."""
-    server = start("--delay", "0")
-    many, pages = 100, 10
-    begun = time.monotonic()
+def pages_come_first(server: Serving, many: int, pages: int) -> bool:
+    """Do pages come while most of the tickets are still waited for?"""
     asked = get(TICKET, close=True)
+    begun = time.monotonic()
     with together([server.visit(asked) for _ in range(many)]) as takers:
         with together([server.visit() for _ in range(pages)]) as others:
             for visitor in others:
@@ -104,20 +102,29 @@ def test_only_tickets_wait(start: Start) -> None:
         # By order, not by time: one after the other, the tickets take
         # long. Who has to queue for a page comes after most of them.
         # (Tickets that come too soon are the matter of another test.)
-        if (
-            len(answered(takers)) > many * 3 / 4
-            and time.monotonic() - begun > many * 3 / 4 * 2 * WAY_SECONDS
-        ):
-            raise Wrong(
-                "the pages before most of the tickets",
-                "the last page came when nearly all tickets were given: "
-                "do requests without ?ticket wait, too?",
-                [f"{many} clients asked for a ticket, then {pages} others "
-                 "for the page without one"],
-            )
+        most = many * 3 / 4
+        first = len(answered(takers)) <= most or (
+            time.monotonic() - begun <= most * 2 * WAY_SECONDS
+        )
         for visitor in takers:
             visitor.timeout = 20
             expect_ticket(visitor)
+    return first
+
+
+def test_only_tickets_wait(start: Start) -> None:
+    """Only who takes a ticket waits for others who do."""
+    server = start("--delay", "0")
+    many, pages = 100, 10
+    # A busy machine may hold up our own questions: so up to three times.
+    if not any(pages_come_first(server, many, pages) for _ in range(3)):
+        raise Wrong(
+            "the pages before most of the tickets",
+            "the last page came when nearly all tickets were given: "
+            "do requests without ?ticket wait, too?",
+            [f"{many} clients asked for a ticket, then {pages} others "
+             "for the page without one"],
+        )
 
 
 def test_silent_clients(server: Serving) -> None:

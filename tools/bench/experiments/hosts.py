@@ -38,8 +38,8 @@ HELP = (
 )
 INSIDE = "tools.bench.hosts"
 REST_SECONDS = 240  # for a run beside its load, on a busy machine
-END_SECONDS = 5  # for it to end its own processes
-LAG_MS = 100.0  # a load that sent later than this was disturbed
+END_SECONDS = 30  # for it to end its own processes
+LAG_MS = 150.0  # a load that sent later than this was disturbed
 AGAIN = 2  # times, if so
 CABLE, LOOPBACK = "cable", "loopback"
 
@@ -68,7 +68,9 @@ def measure(session: Session) -> int:
     if options.reference and (options.smoke or len(named) < len(BY_NAME)):
         raise Refused("--reference needs all of hosts, and not --smoke")
     version = balancer.version
-    if not obtain(session.console, "HAProxy", version, "haproxy"):
+    if not obtain(
+        session.console, "HAProxy", version, "from haproxy.org", "haproxy"
+    ):
         return 1
     session.results.tools["haproxy"] = version() or ""
     network, why = way()

@@ -52,13 +52,13 @@ def cases(smoke: bool) -> list[Case]:
     for server in ("04",) if smoke else SERVERS:
         keeps = by_name(server).lessons["keep_alive"] == YES
         for settings, seconds, options in (
-            (SETTINGS, 4.5 if smoke else 11.0, ()),
-            (DUCKS, 6.0 if smoke else 12.0, ("--lame-duck", f"{DUCK:g}")),
+            (SETTINGS, 4.0 if smoke else 9.0, ()),
+            (DUCKS, 6.0 if smoke else 11.0, ("--lame-duck", f"{DUCK:g}")),
         ):
             one, *beside = [
                 Case(
                     server=server, variant=variant + ", kept" * keep,
-                    keep=keep,
+                    keep=keep, hosts=2 if smoke else 3,
                     delay=WORK.get(server, OTHERS_WORK), options=options,
                     phases=((RATE, seconds),), balancing=balancing, seed=seed,
                 )
@@ -73,7 +73,7 @@ def cases(smoke: bool) -> list[Case]:
 
 
 def measure(rig: Rig) -> list[Measured]:
-    """Restart one host after the other, as often as there is time for."""
+    """Restart all, one after the other, as often as there is time."""
     drained = [
         r.balancer for r in rig.all if r.case.variant.startswith(DRAINED)
     ]

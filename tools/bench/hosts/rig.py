@@ -23,7 +23,12 @@ from tools.bench.hosts.balancer import Balancer, Balancing
 from tools.bench.hosts.load import Plan, Row
 from tools.bench.hosts.tap import Tap, arrivals
 from tools.bench.server import free_port
-from tools.common.launch import Launched, LaunchError, eventually, scrub
+from tools.common.launch import (
+    Launched,
+    LaunchError,
+    eventually,
+    scrub,
+)
 from tools.data.results import Run
 from tools.servers import by_name
 
@@ -33,6 +38,7 @@ SETTLED_SECONDS = 5.0  # until the balancer holds all hosts for healthy
 MOST_REQUESTS = 100_000  # of a load: each has numbers of its own
 LATE_SECONDS = 1.0  # an answer that took longer is late
 LOAD = "tools.bench.hosts.load"
+PATIENCE_SECONDS = 60.0  # with what is slow because the machine is busy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +158,7 @@ class Host:
             *server.options, *case.options,
         ])
         try:
-            self.server.wait_until_ready()
+            self.server.wait_until_ready(PATIENCE_SECONDS)
         except BaseException:
             self.kill()
             raise
@@ -162,7 +168,7 @@ class Host:
         if self.server:
             self.server.signal(number)
 
-    def stop(self, seconds: float = 30.0) -> float:
+    def stop(self, seconds: float = PATIENCE_SECONDS) -> float:
         """SIGTERM, and wait for the end; how many seconds that took."""
         begun = time.monotonic()
         self.signal(signal.SIGTERM)
@@ -194,12 +200,19 @@ class Load(Launched):
         """Begin. Raises LaunchError."""
         super().__init__([sys.executable, "-m", LOAD, plan.as_json()])
         self.plan = plan
-        eventually(lambda: "\n" in self.output or self.status() is not None)
-        if "\n" not in self.output:
-            raise LaunchError(f"the load: {self.last_words()}")
+        try:
+            eventually(self._started, PATIENCE_SECONDS)
+            if "\n" not in self.output:
+                raise LaunchError(f"the load: {self.last_words()}")
+        except BaseException:
+            self.kill()
+            raise
         first = json.loads(self.output.splitlines()[0])
         self.begun: float = first["begun"]  # of the monotonic clock
         self.wall: float = first["wall"]  # the same moment, Unix time
+
+    def _started(self) -> bool:
+        return "\n" in self.output or self.status() is not None
 
     @property
     def now(self) -> float:
@@ -213,7 +226,7 @@ class Load(Launched):
     def result(self) -> "Answers":
         """Wait for its end; what became of its requests."""
         most = sum(s for _, s in self.plan.phases)
-        most += self.plan.timeout * self.plan.tries + 10
+        most += self.plan.timeout * self.plan.tries + PATIENCE_SECONDS
         if self.wait(most) != 0:
             raise LaunchError(f"the load: {self.last_words()}")
         data = json.loads(self.output.splitlines()[1])

@@ -32,8 +32,10 @@ WAYS = {  # what the client says beside its request, and the setting
 SECONDS = 10.0  # for one of those
 
 IDLE_SECONDS = 5.0  # a server of ours keeps an idle connection so long
-BURST_RATE = 600.0  # requests/s
-LATER = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)  # seconds after those 5
+BURST_RATE = 1500.0  # requests/s
+APART_SECONDS = 1.6  # the bursts of one load from those of the next
+PAUSE = 1e-9  # requests/s
+LATER = (0.0, 0.01, 0.02, 0.04)  # seconds after those 5
 RETRY_ON = "retry-on conn-failure empty-response"
 # The client's connection may be idle for a minute, a host's as well.
 MINUTE = ("timeout http-keep-alive 60s", "timeout client 60s")
@@ -55,19 +57,14 @@ IDLE = {
 
 def cases(smoke: bool) -> list[Case]:
     """The two ways to tell; and idle connections."""
-    clients, later = (30, LATER[2:4]) if smoke else (80, LATER)
-    burst = clients / BURST_RATE
-    phases = [(BURST_RATE, burst)]
-    for seconds in later:
-        # Nothing is due in a phase of so low a rate but its first.
-        phases += [(1e-9, IDLE_SECONDS - burst + seconds)]
-        phases += [(BURST_RATE, burst)]
+    clients, later = (30, LATER[1:2]) if smoke else (80, LATER)
     one, *beside = [
         Case(
             server="06", variant=name, delay=0.0, keep=True, seed=0,
-            phases=tuple(phases), balancing=balancing,
+            phases=bursts(number * APART_SECONDS, clients, later),
+            balancing=balancing,
         )
-        for name, balancing in IDLE.items()
+        for number, (name, balancing) in enumerate(IDLE.items())
     ]
     return [
         Case(
@@ -76,6 +73,21 @@ def cases(smoke: bool) -> list[Case]:
         )
         for name, balancing in ((TOLD, FORWARD), (UNEXPECTED, PROXY))
     ] + [replace(one, beside=tuple(beside))]
+
+
+def bursts(
+    first: float, clients: int, later: tuple[float, ...]
+) -> tuple[tuple[float, float], ...]:
+    """All clients at once, then again when their connections are so old.
+
+    first: seconds before; later: how many more seconds than a server keeps
+    them. Nothing is due in a pause but one request as it begins.
+    """
+    burst = (BURST_RATE, (clients - 0.5) / BURST_RATE)
+    phases = [(PAUSE, first), burst]
+    for seconds in later:
+        phases += [(PAUSE, IDLE_SECONDS - burst[1] + seconds), burst]
+    return tuple(phases)
 
 
 def measure(rig: Rig) -> list[Measured]:
