@@ -187,7 +187,8 @@ class Clients:
         """Twice a second: whose time is up? Do we still accept?
 
         now is when the selector last looked: whoever was not ready
-        then is late; whoever became ready since then is not.
+        then is late; whoever became ready since then is not. That is
+        looked at again: what a client sent would be lost with it.
         """
         if now < self.next_look:
             return []
@@ -198,7 +199,8 @@ class Clients:
             self.selector.register(self.listener, READABLE)
             self.accepting = True
         found = []
-        for client in self.here:
+        ready = {key.data for key, _ in self.selector.select(0)}
+        for client in self.here - ready:
             if self.leaving:
                 client.connection.hurry()
             if client.connection.deadline <= now:

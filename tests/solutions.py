@@ -30,6 +30,7 @@ TOUCHED = {
     "03.2": ("silent", "overlap", "threads"),
     "03.3": ("silent", "overlap", "threads"),
     "03.4": ("never-mixed", "overlap"),
+    "03.5": (*KEEPING, "silent", "overlap"),
     "04.1": ("pipelining", "whole-refusal", "silent"),
     "04.3": ("never-mixed", "silent"),
     "05.1": ("never-mixed", "overlap"),

@@ -6,6 +6,7 @@ All side by side: most of it is waiting.
 import contextlib
 import re
 import signal
+import socket
 import time
 
 import psutil
@@ -19,10 +20,11 @@ from tests.process import (
     eventually,
     ever_within,
     has_read,
+    load,
     started,
 )
 from tools.common.raw_client import GET, GET_CLOSE, Client
-from tools.servers import NO, YES, Server
+from tools.servers import NO, YES, Server, by_name
 
 # The server has 5 s for what is under way. Who needs less time than that
 # has not waited for its end.
@@ -230,3 +232,24 @@ def test_a_lame_duck_ends(server: Server) -> None:
         assert time.monotonic() - begun > 1
         process.assert_ends()
         assert process.closing.startswith("Answered ")
+
+
+@pytest.mark.parametrize("name", ["04", "05", "05-heap"])
+def test_who_has_sent_since_the_last_look_is_not_late(name: str) -> None:
+    """Between the two lies the work for others: a request would be lost."""
+    module = load(by_name(name).path)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as silent,
+        socket.create_connection(listener.getsockname()) as sender,
+    ):
+        clients = module.Clients(listener)
+        clients.accept()
+        with contextlib.ExitStack() as stack:
+            for client in clients.here:
+                stack.callback(client.sock.close)
+            looked = module.clock() + 100  # later than any deadline
+            sender.sendall(GET)
+            assert eventually(lambda: clients.selector.select(0))
+            late = [c.sock.getpeername() for c in clients.late(looked)]
+            assert late == [silent.getsockname()]

@@ -52,8 +52,8 @@ MODES = {
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
-        "crowd", "gains", "hold", "labs", "pythons", "record", "scale",
-        "soak", "static", "threads", "wire",
+        "crowd", "gains", "hold", "hosts", "labs", "pythons", "record",
+        "scale", "soak", "static", "threads", "wire",
     )
 }
 

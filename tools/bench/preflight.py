@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -54,28 +55,43 @@ def output_of(*command: str, seconds: float = OUTPUT_SECONDS) -> str:
 
 def find_ab(console: Console) -> bool:
     """True if ab can be used; installs it if we may, else says how."""
-    if _ab_version():
+    return obtain(
+        console, "ab (ApacheBench)", _ab_version,
+        "with the Apache web server",
+    )
+
+
+def obtain(
+    console: Console, title: str, version: Callable[[], str | None],
+    comes: str, package: str = "",
+) -> bool:
+    """True if a program can be used; installs it if we may, else says how.
+
+    title: its name; version: None means that it cannot be used; comes:
+    from where; package: what package managers call it, if it is not ab.
+    """
+    if version():
         return True
     manager = next((m for m in INSTALLERS if shutil.which(m)), None)
     if manager is None:
         console.print(
-            "ab (ApacheBench) is missing, and no package manager I know is "
-            "here: it comes with the Apache web server."
+            f"{title} is missing, and no package manager I know is here: "
+            f"it comes {comes}."
         )
         return False
     install = INSTALLERS[manager]
+    if package:
+        install = f"{install.rpartition(' ')[0]} {package}"
     if os.geteuid() or manager == "brew":
         sudo = "" if manager == "brew" else "sudo "
-        console.print(
-            f"ab (ApacheBench) is missing. To install it: {sudo}{install}"
-        )
+        console.print(f"{title} is missing. To install it: {sudo}{install}")
         return False
-    console.print(f"ab (ApacheBench) is missing: {install}")
+    console.print(f"{title} is missing: {install}")
     os.environ.setdefault("DEBIAN_FRONTEND", "noninteractive")
     if manager == "apt-get":
         output_of("apt-get", "update", seconds=INSTALL_SECONDS)
     output_of(*install.split(), seconds=INSTALL_SECONDS)
-    if _ab_version():
+    if version():
         return True
     console.print("That did not work.")
     return False

@@ -40,6 +40,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "reference": ("--full --repeats 2 --no-site", *EVERY, CORES),
     "peers": ("--peers all --repeats 3", *EVERY, CORES, "tools/bench/peers"),
     "hold": ("hold", *EVERY, CORES),
+    "hosts": ("hosts", *EVERY, CORES, "tools/bench/hosts"),
     "scale": ("scale --repeats 5", THREADS, CORES),
     "crowd": ("crowd --repeats 3", CORES),
     "gains": ("gains --repeats 3", CORES),

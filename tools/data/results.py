@@ -47,6 +47,12 @@ MORE_SUITES = {
     "labs-frames": "frames echoed, each received whole before it is sent "
     "back",
     "labs-gil": "what threads of one process can do at once",
+    "hosts-scale": "one, two, three hosts behind a balancer",
+    "hosts-restart": "all hosts restarted one after the other, under load",
+    "hosts-death": "a host dies, is stuck, or loses its cable, under load",
+    "hosts-slow": "one of three hosts takes three times as long",
+    "hosts-storm": "twice the load for a while, and clients that try again",
+    "hosts-seen": "what a request sees of the balancer, and who closes first",
     "hold": "a request under way on each of many connections at once",
     "scale": "each request computes; by the number of workers",
     "soak": "mixed load with resets, slow readers and killed workers",
@@ -84,6 +90,8 @@ class Run:
     system_calls: dict[str, int] = field(default_factory=dict)  # by name
     extra: dict[str, float] = field(default_factory=dict)
     # extra: what only one experiment measures, by a name that says its unit
+    series: dict[str, list[float]] = field(default_factory=dict)  # a second
+    texts: dict[str, str] = field(default_factory=dict)  # what was seen
     error: str | None = None
 
     def figure(self, name: str) -> float | None:

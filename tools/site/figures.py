@@ -66,6 +66,11 @@ def percent(value: float) -> str:
     return f"{min(int(value * 1000) / 10, 100):.1f} %"
 
 
+def of_hundred(value: float) -> str:
+    """A part that is given in percent already."""
+    return f"{value:.0f} %"
+
+
 def times(value: float) -> str:
     """How many times as much."""
     if value < 2:

@@ -60,14 +60,15 @@ def inline(text: str) -> str:
     With the name of an experiment in front it comes from there:
     ``peers:nginx.peer-keep.cpu_us``, ``scale:07[2 workers].scale.cores``;
     with ``race:`` from a recording: ``race:02.last``. A dash for a sketch
-    that was not measured yet.
+    that was not measured yet. ``100 * ...`` is so many times as much.
     """
-    text = text.strip()
+    factor, star, rest = text.strip().partition(" * ")
+    text, many = (rest, float(factor)) if star else (text.strip(), 1.0)
     if text.startswith("machine."):
         name = text.removeprefix("machine.")
         fact = escape(machine_fact(data.reference(), name))
         return f"<code>{fact}</code>" if name == "command" else fact
-    words = [word.strip() for word in text.split("/", 1)]
+    words = [word.strip() for word in text.split(" / ", 1)]
     for named in filter(None, map(REFERENCE_RE.fullmatch, words)):
         if data.not_measured(named["server"], named["suite"]):
             return DASH
@@ -75,10 +76,13 @@ def inline(text: str) -> str:
     ours = _ratio([number.value for number in numbers])
     if ours is None:
         raise SiteError(f"{text!r} divides by zero")
+    ours *= many
     write = times if len(numbers) == 2 else figure(numbers[0].name).write
     shown = f'<data class="seven-num" value="{ours:.6g}">{write(ours)}</data>'
     runs = [[number.of(run) for number in numbers] for run in data.beside()]
-    theirs = [each for run in runs if (each := _ratio(run)) is not None]
+    theirs = [
+        many * each for run in runs if (each := _ratio(run)) is not None
+    ]
     if theirs:
         median = statistics.median(theirs)
         who = "yours" if len(runs) == 1 else f"median of {len(theirs)} runs"

@@ -30,7 +30,8 @@ from tools.site.fence_call import fence
 from tools.site.prose import line as prose
 
 PLAN = ROOT / "docs" / "teach" / "schedule.yml"
-STEPS = range(1, 8)
+STEPS = range(1, 8)  # each has a session
+BEYOND = 8  # the last session: exercises of any step
 HOWS = ("talk", "ask", "demo", "read", "race", "exercise", "break")
 HEAD = ["At", "How", "What", "Minutes"]
 
@@ -51,9 +52,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Session:
-    """One of the seven: its parts in class, and what comes after.
+    """One session: its parts in class, and what comes after.
 
-    homework: exercises that all should do.
+    step: what it is about, or BEYOND; homework: exercises that all
+    should do.
     """
 
     step: int
@@ -71,13 +73,6 @@ class Session:
         """The exercises that are done there."""
         return [e for part in self.parts for e in part.exercises]
 
-    @property
-    def more(self) -> list[Exercise]:
-        """What is left of the step's exercises, for those who like."""
-        given = (*self.in_class, *self.homework)
-        every = known.everything()
-        return [e for e in every if e.step == self.step and e not in given]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -93,6 +88,15 @@ class Plan:
     def worked(self) -> int:
         """The minutes of the day without the breaks."""
         return sum_of([part for part in self.day if part.how != "break"])
+
+    def more(self, step: int) -> list[Exercise]:
+        """A step's exercises without a session, for those who like."""
+        given = [
+            e for session in self.sessions
+            for e in (*session.in_class, *session.homework)
+        ]
+        every = known.everything()
+        return [e for e in every if e.step == step and e not in given]
 
 
 def sum_of(parts: Sequence[Part | Exercise]) -> int:
@@ -150,8 +154,10 @@ def _part(entry: dict[str, Any]) -> Part:
 
 def _check(made: Plan) -> None:
     """Raise SiteError for what does not fit."""
-    if [s.step for s in made.sessions] != list(STEPS):
-        raise SiteError("the sessions must be the seven steps in order")
+    if [s.step for s in made.sessions] != [*STEPS, BEYOND]:
+        raise SiteError(
+            f"the sessions must be the seven steps in order, and {BEYOND}"
+        )
     takes = [("the day", made.worked, made.limits["day"])]
     for session in made.sessions:
         name = f"session {session.step}"
@@ -159,7 +165,7 @@ def _check(made: Plan) -> None:
         for one in used:
             if used.count(one) > 1:
                 raise SiteError(f"{name} has {one.id} twice")
-            if one.step != session.step:
+            if session.step not in (one.step, BEYOND):
                 raise SiteError(f"{name} has {one.id}, of another step")
         home = sum_of(session.homework)
         takes += [
@@ -200,7 +206,7 @@ def _sum(minutes: int, limit: int, more: str = "") -> str:
 
 def _session(made: Plan, step: int, md: Any) -> str:
     """One session, and what comes after it."""
-    if step not in STEPS:
+    if step not in (*STEPS, BEYOND):
         raise SiteError(f"there is no session {step}")
     session = made.sessions[step - 1]
     rows = list(_rows(md, session.parts))
@@ -208,7 +214,7 @@ def _session(made: Plan, step: int, md: Any) -> str:
     html += _sum(session.minutes, made.limits["session"])
     for name, chosen in (
         ("Homework", session.homework),
-        ("For those who want more", session.more),
+        ("For those who want more", made.more(step)),
     ):
         if chosen:
             html += (
@@ -233,7 +239,7 @@ def _weeks(made: Plan, md: Any) -> str:
     total, home = (sum(int(row[at]) for row in body) for at in (2, 4))
     body.append(["Sum", "", str(total), "", str(home)])
     head = ["Session", "Exercises", "Minutes", "Homework", "Minutes"]
-    return table(head, body, "The seven sessions")
+    return table(head, body, "The sessions")
 
 
 def _day(made: Plan, md: Any) -> str:

@@ -1,0 +1,80 @@
+"""Exercise 03.5: who is asking? The PROXY line.
+
+Run it:     python3 server.py --proxy 127.0.0.1
+The task:   task.md
+"""
+
+import ipaddress
+import socket
+import threading
+import time
+from argparse import Namespace
+
+import web
+
+LONGEST = 107  # bytes of a PROXY line, its end included
+
+
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Start a thread for each connection until asked to stop."""
+    listener.settimeout(web.TICK)
+    web.announce(listener)
+    while not web.stopping():
+        sock = web.accept(listener)
+        if sock is not None:
+            threading.Thread(target=talk, args=(sock, options)).start()
+    listener.close()
+    web.stop_reading()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
+
+
+def talk(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Each wait blocks, but only this thread."""
+    connection = web.Connection()
+    with sock:
+        try:
+            who = caller(sock, connection, options.proxy)
+            print(f"Hello {who}", flush=True)
+            while connection.next is not web.CLOSE:
+                if connection.next is web.WORK:
+                    time.sleep(options.delay)
+                    connection.worked()
+                else:
+                    wait(sock, connection)
+        except OSError:  # the client is gone, or none of ours
+            pass
+        finally:
+            web.open_now.discard(sock)
+
+
+def caller(
+    sock: socket.socket, connection: web.Connection, proxy: str
+) -> str:
+    """The client's address. Raises ConnectionError."""
+    # Behind a balancer this is the address of the balancer.
+    return str(sock.getpeername()[0])
+
+
+def wait(sock: socket.socket, connection: web.Connection) -> None:
+    """Receive or send something, as long as our patience lasts."""
+    try:
+        sock.settimeout(connection.patience())
+        if connection.next is web.SEND:
+            connection.sent(sock.send(connection.unsent))
+            if connection.next is web.DRAIN:
+                sock.shutdown(socket.SHUT_WR)
+        else:  # what comes may be half a request
+            connection.came(sock.recv(web.RECV_SIZE))
+    except TimeoutError:
+        connection.late()
+
+
+def add_options(parser: web.Parser) -> None:
+    """--proxy: the only address whose PROXY lines we believe."""
+    parser.add_argument("--proxy", default="", metavar="ADDRESS")
+
+
+if __name__ == "__main__":
+    web.main(serve, add_options=add_options)

@@ -1,0 +1,38 @@
+"""Exercise 07.5: this restart loses requests: find the setting.
+
+Run it:     python3 settings.py
+The task:   task.md
+"""
+
+from restart import show
+
+# The balancer: with `http` its check asks for /healthz, else it only
+# connects. A host is out after `fall` failed checks, and in again after
+# `rise` good ones.
+# A host, after SIGTERM: it is a lame duck, then it closes its listener
+# and gives requests under way a time of grace. The next host gets its
+# SIGTERM when this one listens again, and a pause has passed.
+# All times are in seconds.
+A = {
+    "http": True, "check_every": 2.0, "fall": 3, "rise": 2,
+    "lame_duck": 2.0, "grace": 5.0, "pause": 10.0,
+}
+
+B = {
+    "http": True, "check_every": 1.0, "fall": 3, "rise": 2,
+    "lame_duck": 4.0, "grace": 1.0, "pause": 10.0,
+}
+
+C = {
+    "http": True, "check_every": 2.0, "fall": 2, "rise": 4,
+    "lame_duck": 5.0, "grace": 5.0, "pause": 2.0,
+}
+
+D = {
+    "http": False, "check_every": 1.0, "fall": 3, "rise": 2,
+    "lame_duck": 5.0, "grace": 5.0, "pause": 10.0,
+}
+
+if __name__ == "__main__":
+    for name, settings in {"A": A, "B": B, "C": C, "D": D}.items():
+        show(name, settings)

@@ -1,0 +1,622 @@
+"""``./bench.sh hosts``: the rig, the load's counting, the balancer."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from tests.marks import Patch, Said
+from tests.tools.experiment import options, status_of
+from tools.bench.experiments import hosts
+from tools.bench.hosts import balancer, load
+from tools.bench.hosts.balancer import Balancer, Balancing
+from tools.bench.hosts.experiments import BY_NAME
+from tools.bench.hosts.load import Load, Plan
+from tools.bench.hosts.rig import Answers, Case
+from tools.bench.hosts.tap import Tap, arrivals
+from tools.bench.server import ServerError, free_port
+from tools.common.launch import LaunchError, eventually
+from tools.data import raw
+from tools.data.results import MORE_SUITES, Results
+from tools.data.results import load as results
+from tools.servers import ROOT
+
+needs_haproxy = pytest.mark.usefixtures("haproxy")
+needs_cable = pytest.mark.usefixtures("haproxy", "cable")
+PAGE = (
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Host: h1\r\n\r\nhello"
+)
+BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture(scope="session")
+def haproxy() -> str:
+    """The program, without which a test is skipped; but not by .ci/run."""
+    found = balancer.program()
+    if not found and "CI" not in os.environ:
+        pytest.skip("HAProxy is missing")
+    assert found, "HAProxy is missing"
+    return found
+
+
+@pytest.fixture(scope="session")
+def cable() -> None:
+    """Network namespaces, without which a test is skipped (likewise)."""
+    _, why = hosts.way()
+    if why and "CI" not in os.environ:
+        pytest.skip(f"no network namespaces here: {why}")
+    assert not why
+
+
+# The load: what it counts -------------------------------------------------
+
+
+class Server:
+    """Answers request N on a connection as ``behave(N, which)`` does.
+
+    which: the number of the request on its connection, from 0. It
+    returns False to end the connection.
+    """
+
+    def __init__(
+        self, behave: Callable[[socket.socket, int, int], bool]
+    ) -> None:
+        self.behave, self.asked = behave, Counter[int]()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = int(self.listener.getsockname()[1])
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(
+                target=self.serve, args=(connection,), daemon=True
+            ).start()
+
+    def serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            which = 0
+            while head := connection.recv(4096):
+                found = re.match(rb"GET /\?(\d+) ", head)
+                assert found
+                number = int(found[1])
+                self.asked[number] += 1
+                if not self.behave(connection, number, which):
+                    return
+                which += 1
+
+
+@contextlib.contextmanager
+def serving(
+    behave: Callable[[socket.socket, int, int], bool]
+) -> Iterator[Server]:
+    server = Server(behave)
+    with server.listener:
+        yield server
+
+
+def answered(connection: socket.socket, number: int, which: int) -> bool:
+    connection.sendall(PAGE)
+    return True
+
+
+def every_tenth(
+    lost: Callable[[socket.socket], None]
+) -> Callable[[socket.socket, int, int], bool]:
+    """Answer all but every tenth request."""
+    def behave(connection: socket.socket, number: int, which: int) -> bool:
+        if number % 10 == 3:
+            lost(connection)
+            return False
+        return answered(connection, number, which)
+
+    return behave
+
+
+def reset(connection: socket.socket) -> None:
+    linger = struct.pack("ii", 1, 0)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+
+def plan(port: int, *, requests: int = 50, **more: object) -> Plan:
+    """So many requests in half a second, at even distances."""
+    phases = ((2.0 * requests, 0.5 - 0.1 / requests),)
+    return Plan("127.0.0.1", port, phases, **{"seed": 0, **more})  # type: ignore[arg-type]
+
+
+def sent(wanted: Plan, kind: type[Load] = Load) -> Answers:
+    """What came of a plan."""
+    one = kind(wanted)
+    asyncio.run(one.run())
+    return Answers(sorted(one.rows), one.lag)
+
+
+@pytest.mark.parametrize(("lost", "kind"), [
+    (lambda connection: None, "closed"),
+    (lambda connection: connection.sendall(PAGE[:-2]), "closed"),
+    (lambda connection: connection.sendall(PAGE[:12]), "closed"),
+    (reset, "reset"),
+    (lambda connection: connection.sendall(BUSY), "503"),
+])
+def test_every_tenth_request_is_lost(
+    lost: Callable[[socket.socket], None], kind: str
+) -> None:
+    with serving(every_tenth(lost)) as server:
+        found = sent(plan(server.port, timeout=30.0))
+    assert len(found.rows) == 50 and found.lost == {kind: 5}
+    assert [row[2] == "ok" for row in found.rows] == [
+        number % 10 != 3 for number in range(50)
+    ]
+    assert found.shares() == {"h1": 1.0}
+    assert set(server.asked.values()) == {1}
+
+
+def test_an_answer_that_does_not_come() -> None:
+    with serving(lambda connection, *_: bool(connection.recv(1))) as server:
+        found = sent(plan(server.port, requests=5, timeout=0.2))
+    assert found.lost == {"timeout": 5}
+
+
+def test_nobody_listens() -> None:
+    found = sent(plan(free_port(), requests=5))
+    assert found.lost == {"refused": 5} and found.latencies() == {}
+
+
+def test_a_kept_connection_that_is_closed_under_a_request() -> None:
+    """The third request of each is lost, by an end and by a reset."""
+    for end in (lambda connection: None, reset):
+        def behave(
+            connection: socket.socket, number: int, which: int,
+            end: Callable[[socket.socket], None] = end,
+        ) -> bool:
+            if which == 2:
+                end(connection)
+                return False
+            return answered(connection, number, which)
+
+        with serving(behave) as server:
+            found = sent(plan(server.port, keep=True, timeout=30.0))
+        # How many connections there are depends on the machine.
+        assert set(found.lost) == {"stale"}
+        assert len(found.good) + found.lost["stale"] == 50
+
+
+def test_a_kept_connection_is_used_again() -> None:
+    firsts = []
+
+    def behave(connection: socket.socket, number: int, which: int) -> bool:
+        firsts.append(which == 0)
+        return answered(connection, number, which)
+
+    with serving(behave) as server:
+        assert not sent(plan(server.port, keep=True)).lost
+        assert sum(firsts) < 50
+        firsts.clear()
+        assert not sent(plan(server.port)).lost
+        assert sum(firsts) == 50
+
+
+def test_an_answer_cut_on_a_kept_connection_is_not_stale() -> None:
+    def behave(connection: socket.socket, number: int, which: int) -> bool:
+        if which:
+            connection.sendall(PAGE[:20])
+            return False
+        return answered(connection, number, which)
+
+    with serving(behave) as server:
+        found = sent(plan(server.port, keep=True, timeout=30.0))
+    assert set(found.lost) == {"closed"}
+
+
+def test_who_gives_up_asks_again() -> None:
+    """The number stays: so it can be seen that work is done twice."""
+    def behave(connection: socket.socket, number: int, which: int) -> bool:
+        connection.sendall(PAGE if server.asked[number] == 3 else BUSY)
+        return False
+
+    with serving(behave) as server:
+        assert not sent(plan(server.port, requests=5, tries=3)).lost
+        assert server.asked == dict.fromkeys(range(5), 3)
+        server.asked.clear()
+        found = sent(plan(server.port, requests=5, tries=2))
+        assert found.lost == {"503": 5}
+        assert [row[4] for row in found.rows] == [2] * 5
+
+
+def test_it_does_not_wait_for_answers() -> None:
+    """No request is answered before all have come."""
+    together = threading.Barrier(50, timeout=30)
+
+    def behave(connection: socket.socket, number: int, which: int) -> bool:
+        together.wait()
+        return answered(connection, number, which)
+
+    with serving(behave) as server:
+        assert not sent(plan(server.port, timeout=30.0)).lost
+
+
+def test_latency_counts_from_when_a_request_was_due() -> None:
+    class Held(Load):
+        async def attempt(self, number: int) -> tuple[str, str]:
+            if number == 0:
+                time.sleep(0.4)  # of the whole program
+            return await super().attempt(number)
+
+    with serving(answered) as server:
+        found = sent(plan(server.port, requests=10), Held)
+    for due, latency, outcome, _, _ in found.rows:
+        assert outcome == "ok" and due + latency >= 0.4
+    assert found.lag >= 0.3
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_when_requests_are_due(seed: int) -> None:
+    phases = ((100.0, 2.0), (300.0, 1.0))
+    wanted = Plan("", 0, phases, seed=seed)
+    due = list(wanted.due())
+    assert due == sorted(due) == list(wanted.due())
+    counts = sum(at < 2 for at in due), sum(at >= 2 for at in due)
+    if seed:
+        assert all(a == pytest.approx(b, rel=0.25)
+                   for a, b in zip(counts, (200, 300), strict=True))
+        assert len({round(b - a, 6) for a, b in pairwise(due)}) > 100
+    else:
+        assert counts == pytest.approx((200, 300), abs=1)
+    assert due[-1] < 3 and due[0] == 0
+
+
+def test_what_answers_say() -> None:
+    rows = [
+        (0.0, 0.1, "ok", "h1", 1), (0.5, 1.6, "ok", "h2", 1),
+        (1.0, 9.0, "timeout", "", 3), (1.1, 0.1, "ok", "h1", 2),
+    ]
+    found = Answers(rows)
+    assert (len(found.good), found.late) == (3, 1)
+    assert found.lost == {"timeout": 1}
+    assert found.per_second(3) == [1, 1, 1]
+    assert found.latencies() == {
+        "p50": 100.0, "p90": 1600.0, "p99": 1600.0, "max": 1600.0,
+    }
+    assert found.shares() == {"h1": 2 / 3, "h2": 1 / 3}
+    assert found.between(0.5, 1.1).rows == rows[1:3]
+
+
+def test_a_request_that_arrives_twice_is_counted_so() -> None:
+    def packet(number: int, port: int, place: int) -> bytes:
+        tcp = struct.pack("!HHI", port, 8000, place).ljust(20)
+        return (
+            bytes(14) + bytes(9) + b"\6" + bytes(10) + tcp
+            + b"GET /?%d HTTP/1.1\r\n\r\n" % number
+        )
+
+    one, two = Tap(), Tap()
+    one.take(packet(7, 5000, 1))
+    one.take(packet(7, 5000, 1))  # the same, sent again by TCP
+    one.take(packet(8, 5000, 50))  # the next on the same connection
+    one.take(bytes(60))
+    assert arrivals([one, two], range(9)) == (2, 0)
+    two.take(packet(7, 5001, 1))
+    assert arrivals([one, two], range(9)) == (3, 1)
+    assert arrivals([one, two], range(8, 9)) == (1, 0)
+
+
+# The balancer -------------------------------------------------------------
+
+
+def test_every_experiment_has_its_own_cases() -> None:
+    for name, module in BY_NAME.items():
+        assert f"hosts-{name}" in MORE_SUITES and "\n" not in module.HELP
+        for smoke in (True, False):
+            cases = module.cases(smoke)
+            assert cases == module.cases(smoke)
+            names = Counter(
+                (c.server, c.variant) for case in cases for c in case.all
+            )
+            assert set(names.values()) == {1}
+
+
+def test_haproxy_likes_every_configuration(
+    haproxy: str, tmp_path: Path
+) -> None:
+    every = {
+        one.balancing for module in BY_NAME.values()
+        for smoke in (True, False) for case in module.cases(smoke)
+        for one in case.all
+    }
+    for number, one in enumerate(every):
+        file = tmp_path / f"{number}.cfg"
+        file.write_text(one.configuration(
+            [("h1", "127.0.0.1:1"), ("h2", "127.0.0.1:2")],
+            "127.0.0.1:3", tmp_path / "admin.sock",
+        ))
+        done = subprocess.run(
+            [haproxy, "-c", "-f", str(file)], check=False, text=True,
+            capture_output=True,
+        )
+        assert (done.returncode, "WARNING" in done.stderr) == (0, False), (
+            f"{file.read_text()}\n{done.stderr}"
+        )
+
+
+@needs_haproxy
+def test_a_configuration_that_haproxy_refuses(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="HAProxy: "):
+        Balancer(
+            Balancing("nonsense"), [("h1", "127.0.0.1:1")],
+            ("127.0.0.1", free_port()), tmp_path,
+        )
+
+
+@needs_haproxy
+def test_a_balancer_tells_who_is_out() -> None:
+    """By its runtime socket, and in what it says."""
+    with (
+        tempfile.TemporaryDirectory() as folder,  # a path that is short
+        serving(answered) as server, serving(answered) as other,
+    ):
+        ports = server.port, other.port
+        hosts = [(f"h{n}", f"127.0.0.1:{p}") for n, p in enumerate(ports, 1)]
+        settings = Balancing(
+            check="check inter 50ms fall 2 rise 1",
+            defaults=("timeout check 10s",),  # however busy the machine
+        )
+        with Balancer(
+            settings, hosts, ("127.0.0.1", free_port()),
+            Path(folder),
+        ) as one:
+            found = sent(plan(one.address[1], requests=10))
+            assert found.shares() == {"h1": 0.5, "h2": 0.5}
+            one.drain("h1")
+            assert not one.is_up("h1") and one.is_up("h2")
+            found = sent(plan(one.address[1], requests=10))
+            assert found.shares() == {"h2": 1.0}
+            one.ready("h1")
+            assert one.is_up("h1")
+            begun = time.time()
+            server.listener.shutdown(socket.SHUT_RDWR)
+            server.listener.close()
+            assert eventually(lambda: not one.is_up("h1"))
+            assert eventually(lambda: len(one.downs("h1")) == 1)
+            assert begun < one.downs()[0] <= time.time()
+            with pytest.raises(KeyError):
+                one.state("h3")
+
+
+# The command --------------------------------------------------------------
+
+
+def test_what_makes_no_sense_is_a_sentence(
+    tmp_path: Path, capsys: Said
+) -> None:
+    with pytest.raises(
+        argparse.ArgumentError,
+        match="there is no experiment 'nonsense'; there are scale, ",
+    ):
+        options(hosts, "nonsense")
+    for words in (["storm"], ["--smoke"]):
+        assert status_of(hosts, options(hosts, "--reference", *words)) == 2
+        assert "--reference needs all of hosts" in capsys.readouterr().err
+
+
+def test_without_haproxy_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
+) -> None:
+    (tmp_path / "apt-get").write_text("")
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(balancer, "PLACES", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    chosen = options(hosts, "--output", str(tmp_path / "new"))
+    assert status_of(hosts, chosen) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "HAProxy is missing. To install it: sudo apt-get install" in said
+    assert said.endswith("-y haproxy")
+    assert not (tmp_path / "new").exists()
+
+
+class Played:
+    """The command, with runs that only say what they are told to."""
+
+    CASE = Case(
+        server="06", variant="one", phases=((1, 1.0),),
+        beside=(Case(server="06", variant="two", phases=((1, 1.0),)),),
+    )
+
+    def __init__(self, monkeypatch: Patch, place: Path) -> None:
+        self.place, self.patch = place, monkeypatch
+        self.asked: list[list[str]] = []
+        monkeypatch.setattr(balancer, "version", lambda: "2.6.0")
+        monkeypatch.setattr(hosts, "way", lambda: (hosts.CABLE, ""))
+
+    def run(
+        self, *said: str | ServerError, case: Case = CASE, smoke: bool = False
+    ) -> tuple[int, Results]:
+        answers = iter(said)
+
+        def said_by(words: list[str], seconds: float) -> str:
+            self.asked.append(words)
+            one = next(answers)
+            if isinstance(one, ServerError):
+                raise one
+            return one
+
+        module = SimpleNamespace(HELP="", cases=lambda smoke: [case])
+        self.patch.setattr(hosts, "said_by", said_by)
+        self.patch.setattr(hosts, "BY_NAME", {"storm": module})
+        words = ["--output", str(self.place), *["--smoke"] * smoke]
+        status = status_of(hosts, options(hosts, *words))
+        return status, results(self.place)
+
+
+@pytest.fixture
+def played(monkeypatch: Patch, tmp_path: Path) -> Played:
+    return Played(monkeypatch, tmp_path)
+
+
+def made(*lags: float) -> str:
+    """What a run says: of each load, how far it lagged."""
+    return json.dumps([
+        {"run": {"command": "", "requests": which, "extra": {
+            "sent": 1, "lag_ms": lag}}, "raw": "said"}
+        for which, lag in enumerate(lags, 1)
+    ])
+
+
+def test_runs_made_at_once_are_points_of_their_own(played: Played) -> None:
+    status, kept = played.run(made(1, 2))
+    assert status == 0 and played.asked == [["cable", "storm", "0"]]
+    assert [(p.variant, p.runs[0].requests) for p in kept.points] == [
+        ("one", 1), ("two", 2),
+    ]
+    assert kept.tools["haproxy"] == "2.6.0" and kept.load == "python"
+    assert raw.read(played.place, "storm").count("said") == 2
+
+
+def test_if_one_run_fails_all_that_were_made_with_it_fail(
+    played: Played
+) -> None:
+    status, kept = played.run(ServerError("h1 did not stop"))
+    assert status == 1 and len(played.asked) == 1
+    assert [(p.status, p.reason) for p in kept.points] == [
+        ("failed", "h1 did not stop")
+    ] * 2
+
+
+def test_a_load_that_was_disturbed_is_made_again(played: Played) -> None:
+    _, kept = played.run(made(1, 9999), made(9999, 1), made(3, 4))
+    assert len(played.asked) == 3
+    assert [p.runs[0].extra["lag_ms"] for p in kept.points] == [3, 4]
+
+
+def test_but_not_for_ever_and_not_in_a_smoke_run(played: Played) -> None:
+    lagging = made(9999, 9999)
+    for smoke, times in ((False, 1 + hosts.AGAIN), (True, 1)):
+        played.place = played.place / "next"
+        _, kept = played.run(*[lagging] * times, smoke=smoke)
+        assert [p.runs[0].extra["lag_ms"] for p in kept.points] == [9999] * 2
+
+
+def test_without_a_cable_what_needs_one_is_skipped(played: Played) -> None:
+    played.patch.setattr(hosts, "way", lambda: (hosts.LOOPBACK, "no root"))
+    status, kept = played.run(case=replace(Played.CASE, cable=True))
+    assert status == 0 and not played.asked
+    assert [(p.status, p.reason) for p in kept.points] == [
+        ("skipped", "it needs a cable to pull: no root")
+    ] * 2
+
+
+def no_unshare(folder: Path) -> dict[str, str]:
+    """An environment in which namespaces are forbidden."""
+    file = folder / "unshare"
+    file.write_text("#!/bin/sh\necho unshare: not permitted >&2; exit 1\n")
+    file.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def under_way(folder: Path, environment: dict[str, str]) -> tuple[
+    subprocess.Popen[str], list[psutil.Process]
+]:
+    """The command while a load runs, and all that it has started."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tools.bench", "hosts", "storm",
+         "--output", str(folder / "new")],
+        cwd=ROOT, env={**environment, "TMPDIR": str(folder)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    family: list[psutil.Process] = []
+
+    def loaded() -> bool:
+        family[:] = psutil.Process(child.pid).children(recursive=True)
+        with contextlib.suppress(psutil.Error):
+            return any(load.__name__ in p.cmdline() for p in family)
+        return False
+
+    assert eventually(loaded, 60), child.poll()
+    return child, family
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("network", [hosts.CABLE, hosts.LOOPBACK])
+@needs_haproxy
+def test_nothing_is_left_of_a_run_that_is_ended(
+    number: signal.Signals, network: str, tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    if network == hosts.CABLE:
+        request.getfixturevalue("cable")
+    forbidden = network == hosts.LOOPBACK
+    environment = no_unshare(tmp_path) if forbidden else dict(os.environ)
+    child, family = under_way(tmp_path, environment)
+    programs = [process.name() for process in family]
+    assert "haproxy" in programs and len(family) >= 6
+    child.send_signal(number)
+    said = child.communicate(timeout=60)[0]
+    assert not psutil.wait_procs(family, 25)[1]  # a load takes 28
+    assert child.returncode == (130 if number == signal.SIGINT else -9)
+    assert "Traceback" not in said
+    if forbidden:
+        assert "Ports of the loopback interface stand for hosts" in said
+        assert "hosts here: unshare: not permitted" in said
+    there = {"unshare"} if forbidden else set()
+    assert {path.name for path in tmp_path.iterdir()} - {"new"} == there
+    wired = {"br0", "cable1", "cable2", "cable3"}
+    assert not wired & set(psutil.net_if_addrs())
+
+
+@needs_cable
+@pytest.mark.thorough
+def test_a_smoke_run(tmp_path: Path) -> None:
+    """All experiments, and what each promises to keep."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.bench", "hosts", "--smoke",
+         "--output", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = results(tmp_path)
+    assert kept.complete and kept.mode == "hosts"
+    assert kept.tools["haproxy"] and kept.tools["network"] == hosts.CABLE
+    for name, module in BY_NAME.items():
+        points = kept.suite(f"hosts-{name}")
+        assert [(p.server, p.variant) for p in points] == [
+            (c.server, c.variant)
+            for case in module.cases(True) for c in case.all
+        ]
+        for point in points:
+            (one,) = point.runs
+            assert one.error is None
+            assert one.extra["sent"] == one.requests + one.failed
+            lost = {k: v for k, v in one.extra.items() if k[:5] == "lost_"}
+            assert sum(lost.values()) == one.failed
+            assert one.extra["arrived"] >= one.requests
+    for point in kept.suite("hosts-slow"):
+        shares = [point.runs[0].extra[f"share_h{n}"] for n in (1, 2, 3)]
+        assert sum(shares) == pytest.approx(1, abs=0.01)
+    for point in kept.suite("hosts-storm"):
+        series = point.runs[0].series
+        assert len(series["sent"]) == len(series["good"]) == 3
+    assert str(ROOT) not in (tmp_path / "results.json").read_text()
