@@ -34,6 +34,7 @@ except ImportError:
 
 QUERIES = {
     "sleep": "select pg_sleep(0.1)",
+    "slow": "select pg_sleep(2)",
     # One row of the 100,000, found by the index.
     "lookup": """
         select name, price from items

@@ -72,7 +72,8 @@ class Postgres:
         )
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
-            why = lines[-1] if lines else f"status {done.returncode}"
+            bad = [line for line in lines if re.search("ERROR|FATAL", line)]
+            why = (bad or lines[-1:] or [f"status {done.returncode}"])[0]
             raise OSError(None, f"PostgreSQL's {program}: {why}")
         return done.stdout
 

@@ -8,6 +8,7 @@ the server says. It prints its figures as JSON.
 import argparse
 import asyncio
 import json
+import os
 import re
 import time
 from collections import Counter
@@ -50,7 +51,8 @@ class Load:
         except TimeoutError:
             return GAVE_UP
         except OSError as error:
-            return error.strerror or type(error).__name__
+            number = error.errno
+            return os.strerror(number) if number else type(error).__name__
 
     async def answer(self, target: str) -> str:
         """The same without an end to our patience. Raises OSError."""
@@ -85,16 +87,21 @@ class Load:
         }
 
 
-async def main() -> None:
-    """Read the command line, run the clients, print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
+def parser() -> argparse.ArgumentParser:
+    """Its command line."""
+    made = argparse.ArgumentParser(description=__doc__)
+    add = made.add_argument
     add("port", type=int)
     add("clients", type=int, help="at a time")
     add("seconds", type=float, help="in which requests begin")
     add("patience", type=float, help="seconds until a client gives up")
     add("targets", nargs="+", help="what they ask for, in turns")
-    load = Load(parser.parse_args())
+    return made
+
+
+async def main() -> None:
+    """Run the clients, print the figures."""
+    load = Load(parser().parse_args())
     await asyncio.gather(*map(load.client, range(load.options.clients)))
     print(json.dumps(load.figures()))
 
