@@ -202,32 +202,25 @@ def test_after_ctrl_c_nothing_is_left(tmp_path: Path) -> None:
             cwd=ROOT, env={**os.environ, "TMPDIR": place},
             stdout=subprocess.DEVNULL, start_new_session=True,
         )
-        files = Path(place).glob
-        asking = eventually(
-            lambda: bench.poll() is not None or any(
-                "postgres: lab" in " ".join(child.cmdline())
-                for pid in files("lab-*/data/postmaster.pid")
-                for child in children(pid)
-            ), SECONDS,
+        assert eventually(
+            lambda: bench.poll() is not None or backends(place), SECONDS
         )
-        started = [
-            child for pid in files("lab-*/data/postmaster.pid")
-            for child in children(pid)
-        ]
+        started = backends(place)
         bench.send_signal(signal.SIGINT)
         assert bench.wait(SECONDS) == 130
-        assert asking and started
-        assert not any(child.is_running() for child in started)
-        assert not list(files("lab-*"))
+        assert started and not any(each.is_running() for each in started)
+        assert os.listdir(place) == []
 
 
-def children(pid: Path) -> list[psutil.Process]:
-    """The processes of a database."""
-    with contextlib.suppress(
-        OSError, IndexError, ValueError, psutil.Error  # it is not complete
-    ):
-        return psutil.Process(int(pid.read_text().split()[0])).children()
-    return []
+def backends(place: str) -> list[psutil.Process]:
+    """The processes in which a database below this folder serves the lab."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = each.cmdline()
+            if words and words[0].startswith("postgres: lab "):
+                found += [each] * each.cwd().startswith(place)
+    return found
 
 
 # A run --------------------------------------------------------------------
@@ -236,13 +229,14 @@ def children(pid: Path) -> list[psutil.Process]:
 @thorough
 @needs_postgres
 def test_the_shapes_hold(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(database, "LIMIT", 16)  # 3 are the administrator's
+    monkeypatch.setattr(database, "LIMIT", 8)  # 3 are the administrator's
     monkeypatch.setattr(database, "TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(database, "BEFORE_SECONDS", 0.1)
+    monkeypatch.setattr(database, "VANISH_PATIENCE", 0.5)
     monkeypatch.setattr(database, "cases", lambda *words: [
-        Case("sleep", "06-async", 10, 25, ("/?sleep",)),
+        Case("sleep", "06-async", 4, 8, ("/?sleep",)),
         Case("sleep", "06-blocking", 1, 3, ("/?sleep",)),
-        Case("limit", "03", 0, 30, ("/?slow",)),
+        Case("limit", "03", 0, 20, ("/?slow",)),
         Case("vanish", "06-executor", 2, 3, ("/?lookup", "/?write"),
              "stopped, no time-out"),
     ])
@@ -254,12 +248,12 @@ def test_the_shapes_hold(tmp_path: Path, monkeypatch: Patch) -> None:
     assert {"PostgreSQL", "psycopg"} <= {*kept.tools}
     pool, blocking, limit, vanish = (p.runs[0] for p in kept.points)
     # A busy machine makes it slower, never faster than Little's law.
-    assert pool.extra["connections"] == 10 and not pool.failed
-    assert pool.requests >= 25 and (pool.requests_per_second or 0) <= 100
+    assert pool.extra["connections"] == 4 and not pool.failed
+    assert pool.requests >= 8 and (pool.requests_per_second or 0) <= 40
     assert blocking.extra["connections"] == 1 and not blocking.failed
     assert (blocking.requests_per_second or 0) <= 10
-    assert limit.requests and limit.extra["connections"] <= 13
-    assert limit.failed == limit.extra["refused"] > 0
+    assert limit.requests and limit.extra["connections"] <= 8
+    assert limit.extra["refused"] > 0 and not limit.extra["other_errors"]
     assert vanish.extra["connections"] == 3  # and the one that vanished
     assert vanish.extra["gave_up"] > 0
     assert str(ROOT) not in (tmp_path / "results.json").read_text()
