@@ -89,14 +89,19 @@ class Postgres:
         return "-X", "-h", str(self.folder), "-U", role, "-d", "postgres"
 
     def connections(self) -> int:
-        """How many the servers have open: each is a process."""
+        """How many the servers have open: each is a process.
+
+        Who is about to log in, perhaps to be refused, does not count.
+        """
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
         found = 0
         with contextlib.suppress(psutil.NoSuchProcess):
             for child in psutil.Process(pid).children():
                 with contextlib.suppress(psutil.Error):
-                    title = " ".join(child.cmdline())
-                    found += title.startswith(f"postgres: {ROLE} ")
+                    title = " ".join(child.cmdline()).strip()
+                    found += title.startswith(
+                        f"postgres: {ROLE} "
+                    ) and not title.endswith(("authentication", "startup"))
         return found
 
 

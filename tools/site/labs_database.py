@@ -57,7 +57,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
             f"<strong>{escape(label)}</strong>",
             *(cell(by_clients.get(number), name) for number in clients),
         ])
-    head = ["Handler", *(f"{number:,} clients" for number in clients)]
+    head = ["Handler", *(f"{n:,} client{'s' * (n > 1)}" for n in clients)]
     return elements.figure(
         ident, "measured", elements.table(head, body, chosen["title"]),
         caption, chosen["title"],
