@@ -65,7 +65,7 @@ class Postgres:
 
     def run(self, program: str, *words: str, given: str = "") -> str:
         """What one of its programs prints. Raises OSError if it fails."""
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             [str(self.programs / program), *words], cwd=self.folder,
             input=given, capture_output=True, text=True, check=False,
             timeout=START_SECONDS, start_new_session=True, **self.user,
