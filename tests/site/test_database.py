@@ -34,6 +34,7 @@ def lab(committed: Committed) -> None:
         "labs-database",
         point("03", "one a request", 1, 9.0),
         point("03", "one a request", 100, 300.0),
+        point("03", "10 connections", 1, 8.0),
         point("06-async", "10 connections", 1, 9.5),
         point("06-async", "10 connections", 100, 90.0, 100.0, 95.0),
     )
@@ -42,7 +43,8 @@ def lab(committed: Committed) -> None:
 def test_a_line_for_each_handler_and_pool(render: Render) -> None:
     html = render(FENCE.format("lines", ""))
     assert "03, one reaches 300.0 requests per second at 100" in html
-    assert "06-async, 10 reaches 95.0 requests per second" in html
+    assert "03, 10 reaches 8.00 requests per second at 1 clients" in html
+    assert "06-async reaches 95.0 requests per second" in html
     assert "seven-line seven-step3" in html and "seven-step6" in html
     assert "Medians of 3 runs" in html and "Answers &amp; more" in html
 
@@ -52,7 +54,7 @@ def test_a_table_over_the_clients(render: Render) -> None:
     cells = re.findall(r"<t[hd](?: [^>]*)?>(?:<strong>)?([^<]*)", html)
     assert cells[:3] == ["Handler", "1 client", "100 clients"]
     assert cells[3:6] == ["03, one a request", "18 ms", "600 ms"]
-    assert cells[6:9] == ["06-async, 10 connections", "19 ms", "190 ms"]
+    assert cells[9:12] == ["06-async, 10 connections", "19 ms", "190 ms"]
 
 
 def test_bars_with_so_many_clients(render: Render) -> None:

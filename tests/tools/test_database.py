@@ -123,13 +123,14 @@ def test_figures_of_the_load() -> None:
     load = database_load.Load(database_load.parser().parse_args(
         ["1", "1", "2", "60", "/"]
     ))
-    load.good = [(load.begun + when, 0.1) for when in (0.5, 1.75)]
+    load.good = [load.begun + when for when in (0.5, 1.75)]
+    load.waits = [0.1, 0.1, 60.0]  # the third gave up
     load.errors["no"] += 3
     assert load.figures() == {
         "good": 2, "seconds": 2.0, "errors": {"no": 3}, "gap_seconds": 1.25,
-        "latency_ms": {"p50": 100.0, "p99": 100.0},
+        "latency_ms": {"p50": 100.0, "p99": 60000.0},
     }
-    load.good.append((load.begun + 4, 3.0))  # it began in time
+    load.good.append(load.begun + 4)  # it began in time
     assert load.figures()["seconds"] == 4.0
 
 

@@ -47,7 +47,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     if show == "lines":
         return sweep_chart.sweep(
             ident, chosen["title"],
-            [_line(label, each) for label, each in lines.items()], caption,
+            [_line(each, points) for each in lines.values()], caption,
         )
     clients = sorted({point.clients for point in points})
     body = []
@@ -69,16 +69,18 @@ def _label(point: Point) -> str:
     return f"{point.server}, {point.variant}"
 
 
-def _line(label: str, points: list[Point]) -> sweep_chart.Line:
+def _line(line: list[Point], every: list[Point]) -> sweep_chart.Line:
     """The line of a handler looks as that of its server's step.
 
-    Its name is cut short, "06-async, 10": it stands beside the line.
+    Its name is short, as it stands beside the line: its pool is a part of
+    it ("06-async, 10") if there are several of this handler.
     """
-    server = by_name(points[0].server[:2])
-    name = label.removesuffix("s").removesuffix(" connection")
+    name = line[0].server
+    if len({p.variant for p in every if p.server == name}) > 1:
+        name += f", {line[0].variant.partition(' ')[0]}"
     return sweep_chart.Line(
-        replace(server, name=name.removesuffix(" a request")),
-        sorted(points, key=lambda point: point.clients),
+        replace(by_name(line[0].server[:2]), name=name),
+        sorted(line, key=lambda point: point.clients),
     )
 
 

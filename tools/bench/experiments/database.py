@@ -53,7 +53,7 @@ SLEEP = 0.1  # seconds, of the query that sleeps
 COUNT_SECONDS = 0.3  # between two looks at the open connections
 PARTS = ("sleep", "limit", "report", "connect", "vanish")
 SLEEPING = (  # handlers, with the connections of their pools
-    ("03", 0), ("03", 10), ("03-pool", 10), ("06-blocking", 1),
+    ("03", 0), ("03", 10), ("03-pool", 10), ("06-blocking", 10),
     ("06-executor", 10), ("06-async", 10), ("06-async", 50),
 )
 SLEEP_CLIENTS = (1, 10, 50, 100, 500)

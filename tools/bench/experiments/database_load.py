@@ -26,7 +26,8 @@ class Load:
         self.options = options
         self.begun = time.monotonic()
         self.until = self.begun + options.seconds
-        self.good: list[tuple[float, float]] = []  # when, how long it took
+        self.good: list[float] = []  # when an answer came
+        self.waits: list[float] = []  # seconds, for it or until one gave up
         self.errors: Counter[str] = Counter()
 
     async def client(self, number: int) -> None:
@@ -37,8 +38,10 @@ class Load:
             number += 1
             error = await self.ask(target)
             now = time.monotonic()
+            if error in ("", GAVE_UP):
+                self.waits.append(now - begun)
             if not error:
-                self.good.append((now, now - begun))
+                self.good.append(now)
                 continue
             self.errors[error] += 1
             await asyncio.sleep(max(min(PAUSE, self.until - now), 0))
@@ -73,12 +76,12 @@ class Load:
 
     def figures(self) -> dict[str, object]:
         """What the clients have seen until the last answer."""
-        ms = sorted(1000 * took for _, took in self.good)
-        ends = [self.begun, *(when for when, _ in self.good)]
+        ms = sorted(1000 * wait for wait in self.waits)
+        ends = [self.begun, *self.good]
         ends.append(max(self.until, ends[-1]))
         gaps = [after - before for before, after in pairwise(ends)]
         return {
-            "good": len(ms), "seconds": round(ends[-1] - self.begun, 3),
+            "good": len(self.good), "seconds": round(ends[-1] - self.begun, 3),
             "errors": dict(self.errors), "gap_seconds": round(max(gaps), 3),
             "latency_ms": {
                 f"p{p}": round(ms[min(len(ms) * p // 100, len(ms) - 1)], 3)
