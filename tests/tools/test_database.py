@@ -18,7 +18,7 @@ import pytest
 from tests.marks import Patch, Said
 from tests.tools.experiment import answering, run
 from tools.bench import __main__ as command
-from tools.bench import postgres, session
+from tools.bench import postgres, server, session
 from tools.bench.experiments import database, database_load, labs
 from tools.bench.experiments.database import Case
 from tools.bench.peers import start
@@ -230,6 +230,9 @@ def backends(place: str) -> list[psutil.Process]:
 @thorough
 @needs_postgres
 def test_the_shapes_hold(tmp_path: Path, monkeypatch: Patch) -> None:
+    # A machine may be very busy.
+    monkeypatch.setattr(server, "READY_SECONDS", SECONDS)
+    monkeypatch.setattr(database, "PATIENCE", SECONDS)
     monkeypatch.setattr(database, "LIMIT", 8)  # 3 are the administrator's
     monkeypatch.setattr(database, "TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(database, "BEFORE_SECONDS", 0.1)
