@@ -32,6 +32,10 @@ FIGURES = {
         "requests_per_second", "cpu_ms", "chain_per_second",
         "chain_cpu_ms", "chain_end",
     },
+    "labs-database": {
+        "requests_per_second", "p50", "p99", "threads", "connections",
+        "refused", "gave_up", "gap_seconds",
+    },
     "labs-frames": {
         "mb_per_second", "copied_frames", "allocated_frames",
         "faults_per_frame", "user_ms", "system_ms",

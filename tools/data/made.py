@@ -55,6 +55,11 @@ RUNS: dict[str, tuple[str, ...]] = {
         "labs gil --repeats 3 --gil-seconds 0.3", "03_threading/lab_gil.py",
     ),
     "labs-chain": ("labs chain", "06_asyncio/coroutines.py"),
+    "labs-database": (
+        "labs database", "06_asyncio/lab_database.py",
+        "03_threading/server.py", "03_threading/pool.py",
+        "06_asyncio/server.py",
+    ),
     "labs-frames": (
         "labs frames", "06_asyncio/lab_frames.py", "tools/bench/frames.c",
     ),

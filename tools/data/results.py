@@ -42,6 +42,11 @@ MORE_SUITES = {
     "worker",
     "gain-keep": "--delay 0, 100 clients, keep-alive, one worker",
     "gain-new": "--delay 0, 100 clients, a new connection each, one worker",
+    "db-connect": "lookups in PostgreSQL, a connection each and a pool",
+    "db-limit": "queries that sleep for 2 s in PostgreSQL, 200 clients",
+    "db-report": "queries that compute in PostgreSQL, pools of any size",
+    "db-sleep": "queries that sleep for 0.1 s in PostgreSQL",
+    "db-vanish": "lookups beside a client that leaves a row locked",
     "labs-chain": "a page with a number each: in parallel, and one after the "
     "other",
     "labs-frames": "frames echoed, each received whole before it is sent "

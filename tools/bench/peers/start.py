@@ -6,6 +6,7 @@ error: `missing` says why, and the others are measured.
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -44,6 +45,14 @@ def missing(
     Installs packages into `VENV`, which takes a minute the first time;
     say is called with what is being done.
     """
+    with REQUIREMENTS.open() as turn:  # one at a time
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        return _missing(peers, say)
+
+
+def _missing(
+    peers: list[Peer], say: Callable[[str], None]
+) -> dict[str, str]:
     found = {}
     for peer in peers:
         why = _no_package(peer, say) if peer.is_python else ""

@@ -1,0 +1,263 @@
+"""``./bench.sh labs database``: the rig, the handlers, what is counted."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.marks import Patch, Said
+from tests.tools.experiment import answering, run
+from tools.bench import __main__ as command
+from tools.bench import postgres, server, session
+from tools.bench.experiments import database, database_load, labs
+from tools.bench.experiments.database import Case
+from tools.bench.peers import start
+from tools.bench.postgres import Postgres
+from tools.bench.session import Refused
+from tools.common.launch import eventually
+from tools.data.results import MORE_SUITES
+from tools.servers import ROOT
+
+SECONDS = 120.0  # for anything, on a very busy machine
+thorough = pytest.mark.thorough
+
+
+def why_not() -> str:
+    """Why no database can be started here; with CI set it must be."""
+    try:
+        postgres.version()
+    except Refused as error:
+        return str(error)
+    return ""
+
+
+needs_postgres = pytest.mark.skipif(
+    bool(why_not()) and "CI" not in os.environ, reason=why_not()
+)
+
+
+# What is missing, what is wrong -------------------------------------------
+
+
+@pytest.mark.parametrize(("missing", "says"), [
+    ("PostgreSQL", "PostgreSQL is not installed: apt install postgresql"),
+    ("psycopg", "psycopg cannot be installed: no net"),
+])
+def test_what_is_missing_is_a_sentence(
+    missing: str, says: str, monkeypatch: Patch, capsys: Said
+) -> None:
+    def never(*words: object) -> None:
+        raise AssertionError("the committed run was touched")
+
+    monkeypatch.setattr(session, "make_reference", never)
+    monkeypatch.setattr(command, "_catch_signals", lambda: None)
+    if missing == "PostgreSQL":
+        monkeypatch.setattr(shutil, "which", lambda program: None)
+        monkeypatch.setattr(postgres, "PLACES", ())
+    else:
+        monkeypatch.setattr(database, "version", lambda: "15.0")
+        monkeypatch.setattr(
+            start, "missing",
+            lambda peers, say: {"psycopg": "psycopg cannot be installed: no "
+                                "net"},
+        )
+    assert command.main(["labs", "database", "--reference"]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1
+
+
+def test_every_package_is_pinned_and_every_suite_known() -> None:
+    pins = start.REQUIREMENTS.read_text()
+    for package in database.DRIVER.packages:
+        assert f"\n{package}==" in pins
+    assert {f"db-{part}" for part in database.PARTS} <= {*MORE_SUITES}
+    points = [c.point for c in database.cases(database.PARTS, 500)]
+    names = {(p.suite, p.server, p.variant, p.clients) for p in points}
+    assert len(names) == len(points)
+    assert {p.clients for p in points if p.suite == "db-sleep"} >= {1, 500}
+
+
+def test_the_handlers_alone_say_what_they_need() -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", database.FILE, "06-async"], cwd=ROOT,
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("lab_database.py needs psycopg: ./bench.")
+    assert done.stderr.count("\n") == 1
+
+
+# The load -----------------------------------------------------------------
+
+
+def test_the_load_counts_each_error_by_what_is_said() -> None:
+    good = b"HTTP/1.1 200 OK\r\n\r\n<p>It: works"
+    bad = b"HTTP/1.1 503 Service Unavailable\r\n\r\n<p>503 Service: too many"
+    port = answering(good, bad, b"")
+    done = subprocess.run(
+        [sys.executable, "-m", database_load.__name__, str(port), "3", "0",
+         "60", "/?a", "/?b"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # No time to begin in: nobody has asked.
+    assert json.loads(done.stdout)["errors"] == {}
+    load = database_load.Load(database_load.parser().parse_args(
+        [str(port), "1", "60", "60", "/"]
+    ))
+    for said in ("", "too many", "no good answer", "Connection refused"):
+        assert said in asyncio.run(load.ask("/"))
+
+
+def test_figures_of_the_load() -> None:
+    load = database_load.Load(database_load.parser().parse_args(
+        ["1", "1", "2", "60", "/"]
+    ))
+    load.good = [load.begun + when for when in (0.5, 1.75)]
+    load.waits = [0.1, 0.1, 60.0]  # the third gave up
+    load.errors["no"] += 3
+    assert load.figures() == {
+        "good": 2, "seconds": 2.0, "errors": {"no": 3}, "gap_seconds": 1.25,
+        "latency_ms": {"p50": 100.0, "p99": 60000.0},
+    }
+    load.good.append(load.begun + 4)  # it began in time
+    assert load.figures()["seconds"] == 4.0
+
+
+# The database -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Postgres]:
+    with postgres.postgres(8) as one:
+        one.sql(database.TABLE)
+        yield one
+
+
+@thorough
+@needs_postgres
+def test_it_is_ours_alone(rig: Postgres) -> None:
+    pid = int((rig.data / "postmaster.pid").read_text().split()[0])
+    process = psutil.Process(pid)
+    assert process.uids().real != 0
+    assert (rig.folder / ".s.PGSQL.5432").is_socket()
+    assert rig.folder.stat().st_mode & 0o077 == 0
+    listening = [c.family.name for c in process.net_connections("inet")]
+    assert listening == []
+    assert rig.sql("select count(*) from items").strip() == "100000"
+    assert rig.connections() == 0  # the administrator does not count
+    with pytest.raises(OSError, match="psql: ERROR:  relation"):
+        rig.sql("select * from nothing")
+
+
+@thorough
+@needs_postgres
+@pytest.mark.parametrize(("number", "timeout", "locked"), [
+    (signal.SIGKILL, 0, False), (signal.SIGSTOP, 0, True),
+    (signal.SIGSTOP, 50, False),
+])
+def test_what_a_client_leaves_locked(
+    number: int, timeout: int, locked: bool, rig: Postgres
+) -> None:
+    def change() -> bool:
+        with contextlib.suppress(OSError):
+            rig.sql("set lock_timeout = 20; update items set price = 1 "
+                    "where id = 1")
+            return True
+        return False
+
+    rig.sql(
+        f"alter role lab set idle_in_transaction_session_timeout = {timeout}"
+    )
+    with contextlib.ExitStack() as later:
+        database.leave_open(later, rig, number)
+        if locked:
+            assert not change() and not change()
+            assert rig.connections() == 1
+        else:
+            assert eventually(change, SECONDS)
+    assert eventually(change, SECONDS)
+    assert eventually(lambda: not rig.connections(), SECONDS)
+
+
+@thorough
+@needs_postgres
+def test_after_ctrl_c_nothing_is_left(tmp_path: Path) -> None:
+    # In a folder that the database's own user may enter.
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        bench = subprocess.Popen(
+            [sys.executable, "-m", "tools.bench", "labs", "database",
+             "--database-parts", "report", "--database-seconds", "60",
+             "--output", str(tmp_path / "out")],
+            cwd=ROOT, env={**os.environ, "TMPDIR": place},
+            stdout=subprocess.DEVNULL, start_new_session=True,
+        )
+        assert eventually(
+            lambda: bench.poll() is not None or backends(place), SECONDS
+        )
+        started = backends(place)
+        bench.send_signal(signal.SIGINT)
+        assert bench.wait(SECONDS) == 130
+        assert started and not any(each.is_running() for each in started)
+        assert os.listdir(place) == []
+
+
+def backends(place: str) -> list[psutil.Process]:
+    """The processes in which a database below this folder serves the lab."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = each.cmdline()
+            if words and words[0].startswith("postgres: lab "):
+                found += [each] * each.cwd().startswith(place)
+    return found
+
+
+# A run --------------------------------------------------------------------
+
+
+@thorough
+@needs_postgres
+def test_the_shapes_hold(tmp_path: Path, monkeypatch: Patch) -> None:
+    # A machine may be very busy.
+    monkeypatch.setattr(server, "READY_SECONDS", SECONDS)
+    monkeypatch.setattr(database, "PATIENCE", SECONDS)
+    monkeypatch.setattr(database, "LIMIT", 8)  # 3 are the administrator's
+    monkeypatch.setattr(database, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(database, "BEFORE_SECONDS", 0.1)
+    monkeypatch.setattr(database, "VANISH_PATIENCE", 0.5)
+    monkeypatch.setattr(database, "cases", lambda *words: [
+        Case("sleep", "06-async", 4, 8, ("/?sleep",)),
+        Case("sleep", "06-blocking", 4, 4, ("/?sleep",)),
+        Case("limit", "03", 0, 20, ("/?slow",)),
+        Case("vanish", "06-executor", 2, 3, ("/?lookup", "/?write"),
+             "stopped, no time-out"),
+    ])
+    status, kept = run(
+        labs, tmp_path, "database", "--database-seconds", "0.3",
+        "--repeats", "1",
+    )
+    assert status == 0
+    assert {"PostgreSQL", "psycopg"} <= {*kept.tools}
+    pool, blocking, limit, vanish = (p.runs[0] for p in kept.points)
+    # A busy machine makes it slower, never faster than Little's law.
+    assert pool.extra["connections"] == 4 and not pool.failed
+    assert pool.requests >= 8 and (pool.requests_per_second or 0) <= 40
+    assert blocking.extra["connections"] == 4 and not blocking.failed
+    assert (blocking.requests_per_second or 0) <= 10
+    assert limit.requests and limit.extra["connections"] <= 8
+    assert limit.extra["refused"] > 0 and not limit.extra["other_errors"]
+    assert vanish.extra["connections"] == 3  # and the one that vanished
+    assert vanish.extra["gave_up"] > 0
+    assert str(ROOT) not in (tmp_path / "results.json").read_text()

@@ -1,0 +1,113 @@
+"""The load of the lab database: clients that ask, wait and ask again.
+
+Each has a new connection for each request, gives up after a while, and
+after an error it pauses before it comes back. Errors are counted by what
+the server says. It prints its figures as JSON.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import time
+from collections import Counter
+from itertools import pairwise
+
+REASON = re.compile(rb"<p>[^:<]*: ([^<\n]+)")  # in the body of an error
+PAUSE = 1.0  # seconds a client rests after an error
+GAVE_UP = "no answer in time"
+
+
+class Load:
+    """What the clients have seen so far."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.begun = time.monotonic()
+        self.until = self.begun + options.seconds
+        self.good: list[float] = []  # when an answer came
+        self.waits: list[float] = []  # seconds, for it or until one gave up
+        self.errors: Counter[str] = Counter()
+
+    async def client(self, number: int) -> None:
+        """One client, until the time is up."""
+        while (begun := time.monotonic()) < self.until:
+            targets = self.options.targets
+            target = targets[number % len(targets)]
+            number += 1
+            error = await self.ask(target)
+            now = time.monotonic()
+            if error in ("", GAVE_UP):
+                self.waits.append(now - begun)
+            if not error:
+                self.good.append(now)
+                continue
+            self.errors[error] += 1
+            await asyncio.sleep(max(min(PAUSE, self.until - now), 0))
+
+    async def ask(self, target: str) -> str:
+        """Make one request; "" or what went wrong."""
+        try:
+            async with asyncio.timeout(self.options.patience):
+                return await self.answer(target)
+        except TimeoutError:
+            return GAVE_UP
+        except OSError as error:
+            number = error.errno
+            return os.strerror(number) if number else type(error).__name__
+
+    async def answer(self, target: str) -> str:
+        """The same without an end to our patience. Raises OSError."""
+        port = self.options.port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(
+                f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                "Connection: close\r\n\r\n".encode()
+            )
+            answer = await reader.read(-1)  # to its end
+        finally:
+            writer.close()
+        if answer.startswith(b"HTTP/1.1 200 "):
+            return ""
+        reason = REASON.search(answer)
+        return reason[1].decode() if reason else "no good answer"
+
+    def figures(self) -> dict[str, object]:
+        """What the clients have seen until the last answer."""
+        ms = sorted(1000 * wait for wait in self.waits)
+        ends = [self.begun, *self.good]
+        ends.append(max(self.until, ends[-1]))
+        gaps = [after - before for before, after in pairwise(ends)]
+        return {
+            "good": len(self.good), "seconds": round(ends[-1] - self.begun, 3),
+            "errors": dict(self.errors), "gap_seconds": round(max(gaps), 3),
+            "latency_ms": {
+                f"p{p}": round(ms[min(len(ms) * p // 100, len(ms) - 1)], 3)
+                for p in (50, 99) if ms
+            },
+        }
+
+
+def parser() -> argparse.ArgumentParser:
+    """Its command line."""
+    made = argparse.ArgumentParser(description=__doc__)
+    add = made.add_argument
+    add("port", type=int)
+    add("clients", type=int, help="at a time")
+    add("seconds", type=float, help="in which requests begin")
+    add("patience", type=float, help="seconds until a client gives up")
+    add("targets", nargs="+", help="what they ask for, in turns")
+    return made
+
+
+async def main() -> None:
+    """Run the clients, print the figures."""
+    load = Load(parser().parse_args())
+    await asyncio.gather(*map(load.client, range(load.options.clients)))
+    print(json.dumps(load.figures()))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
