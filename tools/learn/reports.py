@@ -27,7 +27,7 @@ REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
 
 @dataclass
 class Grading:
-    """A grading: who, what, how, and a warning if it went wrong."""
+    """A grading: who, what and how."""
 
     exercises: list[Exercise]
     students: list[Student]
@@ -36,7 +36,6 @@ class Grading:
     date: str = field(
         default_factory=lambda: time.strftime("%Y-%m-%d %H:%M")
     )
-    warning: str = ""
 
 
 def clean(text: str) -> str:
@@ -66,8 +65,6 @@ def show(grading: Grading) -> None:
         ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
     )
     console.print(table)
-    if grading.warning:
-        console.print(f"[bold red]{grading.warning}[/]")
 
 
 def in_short(result: Result) -> str:
@@ -129,7 +126,6 @@ def json_text(grading: Grading) -> str:
         "date": grading.date,
         "seed": grading.seed,
         "protection": grading.protection,
-        "warning": grading.warning,
         "exercises": [
             {"id": e.id, "title": e.title, "minutes": e.minutes}
             for e in grading.exercises
