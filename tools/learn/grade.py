@@ -6,6 +6,7 @@ changes no other's result.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.learn import desk, exercises, protection, reports, watcher
+from tools.learn import copies, desk, exercises, protection, reports, watcher
 from tools.learn.desk import DeskError
 from tools.learn.examine import LONGEST, Report, Surroundings, examine
 from tools.learn.exercises import Exercise
@@ -96,6 +97,10 @@ def run(options: argparse.Namespace) -> int:
         chosen_one = protection.choose(options.protection, work)
         grading.protection = chosen_one.name
         Grader(grading, chosen_one, work, options.seconds).run(options.jobs)
+    grading.alike = [
+        pair for exercise in chosen
+        for pair in copies.find(exercise, sources(students, exercise))
+    ]
     reports.show(grading)
     if options.csv:
         desk.write(options.csv, reports.csv_text(grading))
@@ -113,6 +118,18 @@ def run(options: argparse.Namespace) -> int:
         result.passed for s in students for result in s.results.values()
     )
     return 1 if failed else 0
+
+
+def sources(
+    students: Sequence[Student], exercise: Exercise
+) -> dict[str, str]:
+    """What was handed in for an exercise, by student."""
+    found = {}
+    for student in students:
+        with contextlib.suppress(RefusedError):
+            if data := take(student, exercise):
+                found[student.name] = data.decode("utf-8", "replace")
+    return found
 
 
 def say(lines: Iterable[str]) -> None:

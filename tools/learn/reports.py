@@ -16,11 +16,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.common.terminal import a_table
+from tools.learn.copies import Alike
 from tools.learn.examine import Outcome, Report, told
 from tools.learn.exercises import Exercise
 from tools.learn.handed_in import Result, Student
 from tools.servers import ROOT
 
+SHOWN_PAIRS = 30  # that are alike
 SHOWN_COLUMNS = 500  # of a message
 REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
 
@@ -33,6 +35,7 @@ class Grading:
     students: list[Student]
     seed: int
     protection: str = ""
+    alike: list[Alike] = field(default_factory=list)
     date: str = field(
         default_factory=lambda: time.strftime("%Y-%m-%d %H:%M")
     )
@@ -65,6 +68,21 @@ def show(grading: Grading) -> None:
         ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
     )
     console.print(table)
+    if grading.alike:
+        console.print(
+            "\nAlike: a hint where to look, not a verdict. The share is of "
+            "what is not in the starter, names and comments apart."
+        )
+        console.print(a_table(
+            ["Exercise", "Student", "Like", "Share>"],
+            [[
+                pair.exercise, escape(clean(pair.who)),
+                escape(clean(pair.other)),
+                "to the letter" if pair.same else f"{pair.share:.0%}",
+            ] for pair in grading.alike[:SHOWN_PAIRS]],
+        ))
+        if more := len(grading.alike[SHOWN_PAIRS:]):
+            console.print(f"{more} more stand in the JSON.")
 
 
 def in_short(result: Result) -> str:
@@ -126,6 +144,7 @@ def json_text(grading: Grading) -> str:
         "date": grading.date,
         "seed": grading.seed,
         "protection": grading.protection,
+        "alike": [dataclasses.asdict(pair) for pair in grading.alike],
         "exercises": [
             {"id": e.id, "title": e.title, "minutes": e.minutes}
             for e in grading.exercises
