@@ -20,7 +20,6 @@ from typing import Any
 
 import psutil
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from tools.common.launch import eventually
 from tools.learn import (
@@ -841,31 +840,6 @@ def test_what_begins_during_an_interruption_is_ended(
             finally:
                 process.kill()
                 process.wait()
-
-
-# The classroom file --------------------------------------------------------
-
-
-def test_the_classroom_file() -> None:
-    path = ROOT / "docs" / "teach" / "files" / "classroom.yml"
-    found = yaml.safe_load(path.read_text())
-    (job,) = found["jobs"].values()
-    graded = [s for s in job["steps"] if "grader" in s.get("uses", "")]
-    known = {e.id: e for e in exercises.everything()}
-    for step in graded:
-        (wanted,) = re.findall(r"--exercise (\S+)", step["with"]["command"])
-        assert step["with"]["max-score"] == known[wanted].minutes
-        assert "--must-pass" in step["with"]["command"]
-    assert graded
-    (reporter,) = [s for s in job["steps"] if "reporter" in s.get("uses", "")]
-    assert reporter["with"]["runners"].split(",") == [
-        s["id"] for s in graded
-    ]
-    assert set(reporter["env"]) == {
-        f"{s['id'].upper()}_RESULTS" for s in graded
-    }
-    page = ROOT / "docs" / "teach" / "grading.md"
-    assert "files/classroom.yml" in page.read_text()
 
 
 def test_the_page_names_the_limits() -> None:

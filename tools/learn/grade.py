@@ -15,7 +15,15 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.learn import copies, desk, exercises, protection, reports, watcher
+from tools.learn import (
+    copies,
+    desk,
+    exercises,
+    formats,
+    protection,
+    reports,
+    watcher,
+)
 from tools.learn.desk import DeskError
 from tools.learn.examine import LONGEST, Report, Surroundings, examine
 from tools.learn.exercises import Exercise
@@ -46,6 +54,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="submissions at the same time (default: one per core)")
     add("--csv", type=Path, metavar="FILE", help="the table, a row a student")
     add("--json", type=Path, metavar="FILE", help="everything, as JSON")
+    add("--export", nargs=2, action="append", default=[],
+        metavar=("FORMAT", "FILE"),
+        help="for another program: " + ", ".join(formats.FORMATS))
     add("--reports", type=Path, metavar="FOLDER",
         help="a report for each student, in Markdown")
     add("--seconds", type=positive, metavar="N", default=int(LONGEST),
@@ -103,9 +114,11 @@ def run(options: argparse.Namespace) -> int:
     ]
     reports.show(grading)
     if options.csv:
-        desk.write(options.csv, reports.csv_text(grading))
+        desk.write(options.csv, formats.plain(grading))
     if options.json:
         desk.write(options.json, reports.json_text(grading))
+    for name, typed in options.export:
+        desk.write(Path(typed), formats.FORMATS[name](grading))
     if options.reports:
         names = reports.names([s.name for s in students])
         for student, name in zip(students, names, strict=True):
@@ -140,7 +153,12 @@ def say(lines: Iterable[str]) -> None:
 
 def check_targets(options: argparse.Namespace) -> None:
     """Raises DeskError now for what could not be written at the end."""
-    for typed in (options.csv, options.json):
+    for name, _ in options.export:
+        if name not in formats.FORMATS:
+            known = ", ".join(formats.FORMATS)
+            raise DeskError(f"there is no format {name}, only {known}")
+    exported = [Path(typed) for _, typed in options.export]
+    for typed in (options.csv, options.json, *exported):
         if typed and not desk.from_caller(typed).absolute().parent.is_dir():
             raise DeskError(f"cannot write {typed}: there is no such folder")
     if options.reports:

@@ -1,8 +1,6 @@
-"""What a grading says: a table, CSV, JSON, a report for each student."""
+"""What a grading says: a table, JSON, a report for each student."""
 
-import csv
 import dataclasses
-import io
 import json
 import re
 import textwrap
@@ -122,22 +120,6 @@ def totals(grading: Grading, student: Student) -> dict[str, int]:
     }
 
 
-def csv_text(grading: Grading) -> str:
-    """A row a student; opens in a spreadsheet."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    ids = [e.id for e in grading.exercises]
-    sums = totals(grading, grading.students[0])
-    writer.writerow(["student", *sums, *ids])
-    for student in grading.students:
-        name = clean(student.name)
-        if name[0] in "=+-@":  # a spreadsheet would compute it
-            name = f"'{name}"
-        states = [student.results[k].state for k in ids]
-        writer.writerow([name, *totals(grading, student).values(), *states])
-    return file.getvalue()
-
-
 def json_text(grading: Grading) -> str:
     """Everything that is known."""
     found = {
@@ -151,7 +133,7 @@ def json_text(grading: Grading) -> str:
         ],
         "students": [
             {
-                "name": s.name, "folder": str(s.folder),
+                "name": s.name, "number": s.number, "folder": str(s.folder),
                 **totals(grading, s),
                 "results": [
                     {"state": result.state,

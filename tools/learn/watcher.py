@@ -93,8 +93,9 @@ def too_little(folder: Path) -> str:
     """
     if psutil.virtual_memory().available < LEFT:
         return "memory"
-    if shutil.disk_usage(folder).free < LEFT:
-        return "disk"
+    with contextlib.suppress(FileNotFoundError):  # it has ended by now
+        if shutil.disk_usage(folder).free < LEFT:
+            return "disk"
     return ""
 
 
