@@ -24,6 +24,7 @@ import pytest
 from tools.common.launch import eventually
 from tools.learn import (
     exercises,
+    formats,
     grade,
     handed_in,
     protection,
@@ -219,9 +220,14 @@ def test_what_cannot_be_graded(group: Class) -> None:
     assert "anna 02.1: failed" in said
     assert "Did you mean" in group.run("students", status=2)
     assert "nobody to grade" in group.run("nowhere", status=2)
-    for words in (["--csv", "nowhere/a.csv"], ["--reports", "/dev/null/r"]):
+    for words in (["--csv", "nowhere/a.csv"], ["--reports", "/dev/null/r"],
+                  ["--export", "moodle", "nowhere/a.csv"]):
         said = group.run("students/anna", *words, status=2)
-        assert f"cannot write {words[1]}" in said
+        assert f"cannot write {words[-1]}" in said
+    said = group.run("students/anna", "--export", "x", "y", status=2)
+    assert "there is no format x" in said
+    both = ("students/anna", "students/ben", "--export", "gradescope", "y")
+    assert "one student" in group.run(*both, status=2)
 
 
 @pytest.mark.thorough
@@ -854,6 +860,8 @@ def test_the_page_names_the_limits() -> None:
         f"| {limits.file // protection.MEGA} MB |",
         f"| {limits.disk // protection.MEGA} MB, {limits.files} files |",
         f"| {handed_in.SOURCE_BYTES // 1024} KB |",
+        f"less than {watcher.LEFT // protection.MEGA} MB",
+        *(f"| `{name}` |" for name in formats.FORMATS),
         *(f"| `{name}` " for name in protection.PROTECTIONS),
     ):
         assert said in text, said

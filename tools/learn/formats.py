@@ -84,7 +84,7 @@ def gradescope(grading: Grading) -> str:
 
     Source: https://gradescope-autograders.readthedocs.io/en/latest/specs/
     """
-    results = only(grading).results
+    results = only(grading.students).results
     return json.dumps({
         "output": f"Graded {grading.date}. An exercise counts if all of its "
         "tests pass.",
@@ -109,7 +109,7 @@ def classroom50(grading: Grading) -> str:
     Source: schemas/result-v1.schema.json of foundation50/classroom50. Its
     runner says in the environment what is graded. Raises DeskError if not.
     """
-    results = only(grading).results
+    results = only(grading.students).results
     names = {
         "classroom": "CLASSROOM", "assignment": "ASSIGNMENT",
         "assignment_type": "ASSIGNMENT_TYPE", "owner": "OWNER",
@@ -185,6 +185,9 @@ FORMATS: dict[str, Callable[[Grading], str]] = {
 }
 
 
+OF_ONE = ("gradescope", "classroom50")  # student
+
+
 def points(exercise: Exercise, result: Result) -> int | None:
     """The minutes of an exercise that passed; None: somebody has to look."""
     if result.state == "unclear":
@@ -213,11 +216,11 @@ def table(rows: Rows) -> str:
     return file.getvalue()
 
 
-def only(grading: Grading) -> Student:
+def only(students: Sequence[Student]) -> Student:
     """The one student of a grading. Raises DeskError if there are more."""
-    if len(grading.students) != 1:
+    if len(students) != 1:
         raise DeskError("this format is for one student's folder")
-    return grading.students[0]
+    return students[0]
 
 
 def failures(

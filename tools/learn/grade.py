@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     say(unclear)
     say(f"nothing found in {s.folder}" for s in students
         if not s.unclear and not any(e.id in s.files for e in chosen))
-    check_targets(options)
+    check_targets(options, students)
     seed = options.seed
     grading = Grading(
         chosen, students, random.randrange(1 << 30) if seed is None else seed
@@ -151,12 +151,16 @@ def say(lines: Iterable[str]) -> None:
         print(f"learn.sh: {clean(line)}", file=sys.stderr)
 
 
-def check_targets(options: argparse.Namespace) -> None:
+def check_targets(
+    options: argparse.Namespace, students: Sequence[Student]
+) -> None:
     """Raises DeskError now for what could not be written at the end."""
     for name, _ in options.export:
         if name not in formats.FORMATS:
             known = ", ".join(formats.FORMATS)
             raise DeskError(f"there is no format {name}, only {known}")
+        if name in formats.OF_ONE:
+            formats.only(students)
     exported = [Path(typed) for _, typed in options.export]
     for typed in (options.csv, options.json, *exported):
         if typed and not desk.from_caller(typed).absolute().parent.is_dir():
