@@ -311,6 +311,15 @@ def test_a_file_that_can_only_be_one(tmp_path: Path) -> None:
     assert "assignsubmission_file_server.py" in anna.question([FIRST])
 
 
+def test_nobody_hands_in_for_a_neighbour(tmp_path: Path) -> None:
+    names = ("anna/ben_8_assignsubmission_file_02.1.py", "ben/02.1/server.py",
+             "cleo_7_assignsubmission_file_/x_8_assignsubmission_file_2.1.py")
+    students = laid_out(tmp_path, names)
+    assert [(s.name, s.number) for s in students] == [
+        ("anna", ""), ("ben", ""), ("cleo", "7")
+    ]
+
+
 def test_what_is_not_understood_is_named(group: Class) -> None:
     group.hand_in("anna", "")
     students = group.folder / "students"

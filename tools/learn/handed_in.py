@@ -102,7 +102,7 @@ def find_students(
         elif not path.is_dir():
             wrong.append(f"there is no folder {typed}")
         else:
-            for entry, whose in people(path):
+            for entry, whose in people(path, len(folders) == 1):
                 if entry != path and not whose:
                     if not BESIDE.match(entry.name):
                         wrong.append(f"whose is {entry.name}, in {typed}?")
@@ -120,9 +120,15 @@ def find_students(
     return students, wrong
 
 
-def people(folder: Path) -> list[tuple[Path, Whose | None]]:
-    """What lies in a folder, and whose it is; None: it is one student's."""
-    if named(folder.name):
+def people(
+    folder: Path, of_all: bool
+) -> list[tuple[Path, Whose | None]]:
+    """What lies in a folder, and whose it is; None: it is one student's.
+
+    of_all: it may be everybody's. A student's must not be: who lays a file
+    with a neighbour's name in it would hand in for that one.
+    """
+    if named(folder.name) or not of_all:
         return [(folder, named(folder.name))]
     inside = [(path, named(path.name)) for path in entries(folder)]
     return inside if any(whose for _, whose in inside) else [(folder, None)]
