@@ -780,6 +780,15 @@ def test_users_are_cleared() -> None:
             process.wait()
 
 
+@root_only
+def test_a_repository_that_only_root_may_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protection, "ROOT", tmp_path)  # as if it were hidden
+    with protection.work_folder() as work:
+        assert protection.choose("user", work).name == "user"
+
+
 def test_never_root() -> None:
     for uid in (0, -1):
         with pytest.raises(PermissionError):

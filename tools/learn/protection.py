@@ -192,8 +192,9 @@ class Protection:
                 capture_output=True, text=True, check=False,
             )
             user = place.uid or os.getuid()
-        apart = [str(not self.apart), str(self.apart)]
-        return done.stdout.split() == ["True", str(user), *apart]
+        said = done.stdout.split()
+        apart = not self.apart or said[2:] == ["False", "True"]
+        return said[:2] == ["True", str(user)] and apart
 
 
 def choose(wanted: str | None, work: Path) -> Protection:
