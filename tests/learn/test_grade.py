@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import ctypes
 import json
 import os
 import re
@@ -11,21 +12,31 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from tools.common.launch import eventually
-from tools.learn import exercises, grade, handed_in, protection, reports
+from tools.learn import (
+    exercises,
+    formats,
+    grade,
+    handed_in,
+    protection,
+    reports,
+    watcher,
+)
 from tools.learn.__main__ import main
 from tools.learn.examine import LONGEST, MARK, Outcome, Report, examine
-from tools.learn.handed_in import Result
+from tools.learn.exercises import Exercise
+from tools.learn.handed_in import Result, Student
 from tools.learn.protection import Place, Protection
+from tools.learn.source import check_source
 from tools.learn.watcher import Watched, Watcher
 from tools.servers import ROOT
 
@@ -159,16 +170,16 @@ def text_of(result: dict[str, Any]) -> str:
 
 def test_the_table_and_the_reports(group: Class) -> None:
     group.hand_in("anna", SOLUTION)
-    for name in ("=ben", "dora"):
-        group.hand_in(name, STARTER)
+    group.hand_in("=ben", STARTER)
+    group.hand_in("dora", "raise SystemExit(1)\n")
     (group.folder / "students" / "cleo").mkdir()
-    results = group.grade("--csv", "all.csv", "--reports", "reports")
+    results = group.grade(
+        "--csv", "all.csv", "--reports", "reports", "--jobs", "1"
+    )
     assert {k: r["state"] for k, r in results.items()} == {
         "anna": "passed", "=ben": "failed", "cleo": "missing",
         "dora": "failed",
     }
-    # The same dice for everybody.
-    assert text_of(results["=ben"]) == text_of(results["dora"])
     rows = list(csv.DictReader((group.folder / "all.csv").open()))
     assert [
         (r["student"], r["exercises_passed"], r["tests_passed"], r["tests"],
@@ -192,21 +203,28 @@ def test_the_table_and_the_reports(group: Class) -> None:
     assert "02.1 (not handed in)" in group.said
     # Once more, with the seed that was noted.
     seed = json.loads(group.json.read_text())["seed"]
-    shutil.rmtree(group.folder / "students" / "anna")
+    for name in ("anna", "cleo", "dora"):
+        shutil.rmtree(group.folder / "students" / name)
     again = group.grade("--seed", str(seed), "--must-pass", status=1)
-    assert text_of(again["dora"]) == text_of(results["dora"])
+    assert text_of(again["=ben"]) == text_of(results["=ben"])
 
 
 def test_what_cannot_be_graded(group: Class) -> None:
-    group.path("anna")
+    for name in ("anna", "ben"):
+        group.hand_in(name, "")
     said = group.run("students/anna", "students/nobody", status=2)
     assert "there is no folder students/nobody" in said
     assert "anna 02.1: failed" in said
     assert "Did you mean" in group.run("students", status=2)
     assert "nobody to grade" in group.run("nowhere", status=2)
-    for words in (["--csv", "nowhere/a.csv"], ["--reports", "/dev/null/r"]):
+    for words in (["--csv", "nowhere/a.csv"], ["--reports", "/dev/null/r"],
+                  ["--export", "moodle", "nowhere/a.csv"]):
         said = group.run("students/anna", *words, status=2)
-        assert f"cannot write {words[1]}" in said
+        assert f"cannot write {words[-1]}" in said
+    said = group.run("students/anna", "--export", "x", "y", status=2)
+    assert "there is no format x" in said
+    both = ("students/anna", "students/ben", "--export", "gradescope", "y")
+    assert "one student" in group.run(*both, status=2)
 
 
 @pytest.mark.thorough
@@ -221,6 +239,107 @@ def test_both_layouts_and_equal_names(group: Class) -> None:
     )
     names = sorted(p.name for p in (group.folder / "reports").iterdir())
     assert [n.rpartition("-")[0][-6:] for n in names] == ["friday", "monday"]
+
+
+def laid_out(folder: Path, paths: Sequence[str]) -> list[Student]:
+    """The students of a folder in which these files are."""
+    for path in paths:
+        file = folder / "class" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x = 1\n")
+    tops = {Path(path).parts[0] for path in paths}
+    flat = all((folder / "class" / top).is_file() for top in tops)
+    each = [folder / "class" / top for top in sorted(tops)]
+    students, wrong = handed_in.find_students(
+        [folder / "class"] if flat else each, []
+    )
+    assert not wrong
+    return students
+
+
+LAYOUTS = {
+    "as in my": ["anna/02.1/server.py", "ben/my/02.1/server.py"],
+    "without a zero": ["anna/2.1/server.py", "ben/my/2.1/server.py"],
+    "a zip's folder": [
+        "anna/homework-1/02.1/server.py", "ben/ben/hand in/my/02.1/server.py"
+    ],
+    "beside others": ["anna/02.1/server.py", "ben/02.1/server.py",
+                      "anna/__MACOSX/02.1/server.py", "ben/.git/02.1.py"],
+    "Moodle's folders": [
+        "anna_7_assignsubmission_file_/2.1/server.py",
+        "ben_8_assignsubmission_file_/my/02.1/server.py",
+    ],
+    "Moodle's files": [
+        "anna_7_assignsubmission_file_02.1 server.py",
+        "ben_8_assignsubmission_file_2.1.py",
+    ],
+    "Canvas's files": [
+        "anna_7_100_02.1.py", "ben_LATE_8_101_2.1-server-1.py",
+    ],
+    "Canvas's archives": [
+        "anna_7_100_my/02.1/server.py", "ben_LATE_8_101_h w/2.1/server.py",
+    ],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_as_they_arrive(tmp_path: Path, layout: str) -> None:
+    students = laid_out(tmp_path, LAYOUTS[layout])
+    assert [s.name for s in students] == ["anna", "ben"]
+    if "'s" in layout and "zip" not in layout:
+        assert [s.number for s in students] == ["7", "8"]
+    for student in students:
+        assert handed_in.take(student, FIRST) == b"x = 1\n"
+        assert not student.question([FIRST])
+
+
+def test_a_file_that_can_only_be_one(tmp_path: Path) -> None:
+    names = (
+        "anna_7_assignsubmission_file_server.py", "leeben_8_9_server-2.py",
+        "cleo_9_10_notes.txt",
+    )
+    for name in names:
+        (tmp_path / name).write_text("x = 1\n")
+    anna, cleo, ben = handed_in.find_students([tmp_path], [FIRST])[0]
+    assert handed_in.take(anna, FIRST) == handed_in.take(ben, FIRST)
+    assert cleo.question([FIRST]) == "not understood: cleo_9_10_notes.txt"
+    # Nobody knows which exercise it is.
+    anna, _, _ = handed_in.find_students([tmp_path], [])[0]
+    assert "assignsubmission_file_server.py" in anna.question([FIRST])
+
+
+def test_nobody_hands_in_for_a_neighbour(tmp_path: Path) -> None:
+    names = ("anna/ben_8_assignsubmission_file_02.1.py", "ben/02.1/server.py",
+             "cleo_7_assignsubmission_file_/x_8_assignsubmission_file_2.1.py")
+    students = laid_out(tmp_path, names)
+    assert [(s.name, s.number) for s in students] == [
+        ("anna", ""), ("ben", ""), ("cleo", "7")
+    ]
+
+
+def test_what_is_not_understood_is_named(group: Class) -> None:
+    group.hand_in("anna", "")
+    students = group.folder / "students"
+    for name in ("ben/hw.zip", "cleo/server.py", "dora/02.1/mine.py",
+                 "emil/02.1/server.py", "emil/old/02.1/server.py"):
+        path = students / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (students / "frieda").symlink_to(students / "anna")
+    (students / "gina").mkdir()
+    results = group.grade("--csv", "all.csv", status=2)
+    assert {name: r["state"] for name, r in results.items()} == {
+        "anna": "failed", "ben": "unclear", "cleo": "unclear",
+        "dora": "unclear", "emil": "unclear", "gina": "missing",
+    }
+    for said in (
+        "ben: not understood: hw.zip", "cleo: not understood: server.py",
+        "dora: not understood: 02.1 (no server.py in it)",
+        "emil: not understood: 02.1, old/02.1",
+        "students/frieda is a link: name the folder itself",
+        "nothing found in",
+    ):
+        assert said in group.said, said
 
 
 def test_no_report_is_lost() -> None:
@@ -300,8 +419,8 @@ sys.exit("it " + "went on")
 """
 # It tells what came of each thing it tried.
 SPY = """\
-import os, socket, sys
-told = []
+import ctypes, os, socket, sys
+told, reached = [], []
 def tries(name, what):
     try:
         what()
@@ -317,12 +436,54 @@ tries("writes", lambda: write({root!r} + "/tools/learn/hostile.py", 1))
 tries("fills", lambda: write("/dev/hostile", 1))
 tries("connects", lambda: socket.create_connection(("127.0.0.1", {port})))
 tries("huge", lambda: write("huge", 100))
+kernel = ctypes.CDLL(None, use_errno=True)
+def reaches(name, what):
+    try:
+        if what():
+            reached.append(name)
+    except OSError:
+        pass
+def holds(path, word):
+    with open(path, "rb") as file:
+        return word in file.read()
+reaches("own environment", lambda: "SECRET" in str(os.environ))
+for pid in ("1", os.getppid(), {pid}):
+    reaches("environment", lambda: holds(f"/proc/{pid}/environ", b"SECRET"))
+reaches("memory", lambda: open("/proc/{pid}/mem", "rb"))
+reaches("grader", lambda: os.kill({pid}, 0) is None)
+reaches("terminal", lambda: os.open({terminal!r}, os.O_RDWR))
+reaches("tty", lambda: os.open("/dev/tty", os.O_RDWR))
+reaches("keys", lambda: kernel.syscall(
+    {keyctl}, 10, -3, b"user", b"seven", 0) > 0)
+reaches("copy", lambda: open({copy!r}))
+reaches("classmates", lambda: os.listdir({folder!r}))
+reaches("results", lambda: [n for n in os.listdir("/tmp") if n[:3] == "tmp"
+                            and os.listdir("/tmp/" + n)])
+reaches("passwords", lambda: open("/etc/passwd"))
+reaches("more", lambda: set(os.listdir("/usr")) - {
+    "lib", "lib32", "lib64", "share", "bin"})
+reaches("programs", lambda: open("/usr/bin/env"))
+reaches("library", lambda: open(os.__file__, "ab"))
+reaches("python", lambda: open(os.path.realpath(sys.executable), "ab"))
+reaches("socket", lambda: socket.socket(socket.AF_UNIX).connect(
+    {socket!r}) is None)
+reaches("cores", lambda: open("/proc/sys/kernel/core_pattern", "w"))
+reaches("descriptors", lambda: [os.stat(n) for n in range(3, 40)])
+if kernel.unshare(0x10020000) == 0:  # root in a namespace of its own
+    reaches("remount", lambda: kernel.mount(
+        None, b"/usr/lib", None, 0x1020, None) == 0)
+    reaches("umount", lambda: kernel.umount2(b"/proc", 2) == 0)
 tries("opens", lambda: [os.dup(0) for _ in range(5000)])
-secrets = [k for k in os.environ if "SECRET" in k]
-sys.exit("; ".join([*told, f"secrets: {secrets}"]))
+sys.exit("; ".join([*told, f"reached: {reached}"]))
 """
-LIMITED = "huge: File too large; opens: Too many open files; secrets: \\[\\]"
+KEYS = {"x86_64": (248, 250), "aarch64": (217, 219)}  # add_key, keyctl
+LIMITED = "huge: File too large; opens: Too many open files; reached: "
 DENIED = "reads: {0}.*writes: {0}.*fills: {0}.*connects: {1}.*" + LIMITED
+NOTHING = re.escape("[]")
+# Another user may read what everybody may, and speak to anybody.
+OPEN = re.escape(
+    "['copy', 'classmates', 'passwords', 'more', 'programs', 'socket']"
+)
 DAEMON = """\
 import os, signal, socket, sys, time
 if os.fork() == 0:
@@ -354,6 +515,7 @@ while True:
     print("x" * 100_000, end="", file=sys.{file})
 """
 NOWHERE = "(No such file or directory|Read-only file system)"
+CAGED = DENIED.format(NOWHERE, "Connection refused") + NOTHING
 KILLED = {
     "kills": (KILLS.replace("{forks}", "False"), "it went on"),
     "forks": (
@@ -372,7 +534,9 @@ USES: dict[str, tuple[str | bytes, str]] = {
         "or 2000 files",
     ),
     "memory": (
-        "import time\nfound = [b'x' * (1 << 20) for _ in range(2000)]\n"
+        "import mmap, time\n"  # all at once: it has little time
+        "flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x8000  # populate\n"
+        "found = mmap.mmap(-1, 900 << 20, flags)\n"
         "time.sleep(60)\n", "more than 768 MB of memory",
     ),
     "prints": (PRINTS.replace("{file}", "stdout"), "first line was 'xxx"),
@@ -385,17 +549,22 @@ USES: dict[str, tuple[str | bytes, str]] = {
 }
 WAYS: dict[str, tuple[str, bool, dict[str, tuple[str | bytes, str]]]] = {
     "bubblewrap": ("bubblewrap", True, {
-        **KILLED, **USES,
-        "spy": (SPY, DENIED.format(NOWHERE, "Connection refused")),
+        **KILLED, "many files": USES["many files"],
+        "memory": USES["memory"],
+        "spy": (SPY, CAGED),
     }),
     "bubblewrap, not root": ("bubblewrap", False, {
-        **KILLED, "spy": (SPY, DENIED.format(NOWHERE, "Connection refused")),
+        **KILLED, "spy": (SPY, CAGED),
     }),
     "user": ("user", True, {
-        **KILLED, "spy": (SPY, DENIED.format("Permission denied", "done")),
+        **KILLED,
+        "spy": (SPY, DENIED.format("Permission denied", "done") + OPEN),
     }),
     "limits": ("limits", False, {**USES, "spy": (SPY, LIMITED)}),
 }
+
+
+UNCLEAR = ("linked folder", "no file")
 
 
 def hand_in_files(group: Class) -> dict[str, str]:
@@ -414,7 +583,8 @@ def hand_in_files(group: Class) -> dict[str, str]:
     return {
         "link": "is a link", "directory": "is not a file",
         "pipe": "is not a file", "large": "larger than 256 KB",
-        "linked folder": "my is a link", "no file": "there is no my/02.1",
+        "linked folder": "not understood: my",
+        "no file": "no server.py in it",
         "empty": "is empty",
     }
 
@@ -436,19 +606,38 @@ def test_hostile_submissions(
     group: Class, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     name, as_root, attacks = WAYS[way]
+    honest, jobs = ["honest"], "1"
+    if way == "bubblewrap":  # once beside others, and again alone
+        honest, jobs = ["honest", "honest too"], "4"
     if as_root and os.getuid():
         pytest.skip("only root can give a submission a user of its own")
     if name == "bubblewrap" and not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
     monkeypatch.setenv("A_SECRET", "of the grader")
     wanted = hand_in_files(group)
-    group.hand_in("honest too", SOLUTION)
-    group.hand_in("starter", STARTER)
+    for each in honest:
+        group.hand_in(each, SOLUTION)
     other = group.path("honest")
     other.parent.chmod(0o700)
     mark = f"daemon-{os.getpid()}-{time.monotonic_ns()}"
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    copy = group.folder / "solution.py"
+    copy.write_text(SOLUTION)
+    add_key, keyctl = KEYS.get(os.uname().machine, (-1, -1))
+    ctypes.CDLL(None).syscall(add_key, b"user", b"seven", b"x", 1, -3)
+    ours, terminal = os.openpty()
+    if not as_root and not os.getuid():
+        os.fchown(terminal, ORDINARY, ORDINARY)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.socket(socket.AF_UNIX) as local,
+        open(ours), open(terminal),
+    ):
+        local.bind(f"\0{mark}")
+        local.listen()
         known = {
+            "pid": os.getpid(), "terminal": os.ttyname(terminal),
+            "keyctl": keyctl, "copy": str(copy), "socket": f"\0{mark}",
+            "folder": str(group.folder / "students"),
             "other": str(other), "root": str(ROOT), "mark": mark,
             "port": listener.getsockname()[1],
             "pids": os.readlink("/proc/self/ns/pid"),
@@ -462,7 +651,9 @@ def test_hostile_submissions(
         if not as_root:
             as_ordinary(group)
         try:
-            results = group.grade("--protection", name, "--jobs", "4")
+            results = group.grade(
+                "--protection", name, "--jobs", jobs, status=2
+            )
             left = still_there(mark)
         finally:
             for process in still_there(mark):
@@ -473,12 +664,11 @@ def test_hostile_submissions(
     assert not (ROOT / "tools" / "learn" / "hostile.py").exists()
     assert not list((group.folder / "tmp").iterdir())
     assert "\x1b" not in group.said
-    for name in ("honest", "honest too"):
-        assert results.pop(name)["state"] == "passed", name
-    assert results.pop("starter")["state"] == "failed"
+    for each in honest:
+        assert results.pop(each)["state"] == "passed", each
     unlike = {
         name: text_of(result)[:500] for name, result in results.items()
-        if result["state"] != "failed"
+        if result["state"] != ("unclear" if name in UNCLEAR else "failed")
         or not re.search(wanted[name], text_of(result))
     }
     assert not unlike
@@ -500,6 +690,75 @@ def test_what_waits_for_ever_is_ended(tmp_path: Path) -> None:
     assert report.trouble.startswith("the tests were ended after 1 s")
 
 
+@pytest.mark.thorough
+def test_a_file_that_keeps_the_compiler_busy(tmp_path: Path) -> None:
+    # It would keep ours busy for hours: each level takes twice as long.
+    lines = ["def f():"]
+    lines += [" " * n + "try:" for n in range(1, 20)] + [" " * 20 + "return"]
+    for n in range(19, 0, -1):
+        lines += [" " * n + "finally:", " " * n + " return"]
+    path = tmp_path / "server.py"
+    path.write_text("\n".join(lines))
+    assert "server.py cannot be read" in check_source(path, "server.py")
+
+
+def test_what_fails_beside_others_is_graded_again_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(2)
+    running = threading.Lock()
+    seen: list[tuple[str, bool]] = []
+
+    def result(self: object, student: Student, exercise: Exercise) -> Result:
+        """The first time it starves, as its neighbour takes everything."""
+        if alone := running.acquire(blocking=False):
+            if student.name not in dict(seen):
+                together.wait(60)
+            running.release()
+        else:
+            together.wait(60)
+        seen.append((student.name, alone))
+        fails = len(seen) <= 2 or student.name == "bad"
+        return Result("failed" if fails else "passed", Report(exercise.id))
+
+    monkeypatch.setattr(grade.Grader, "result", result)
+    students = [Student(name, tmp_path) for name in ("good", "bad")]
+    grading = reports.Grading([FIRST], students, 1)
+    limits = Protection("limits", sys.executable)
+    grade.Grader(grading, limits, tmp_path, 9).run(2)
+    assert [s.results["02.1"].state for s in students] == ["passed", "failed"]
+    assert seen[2:] == [("good", True), ("bad", True)]
+
+
+def test_what_cannot_be_counted_is_seen_on_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(0, tmp_path)
+    watched.check([])
+    assert not watched.reason
+    monkeypatch.setattr(watcher, "LEFT", 1 << 60)
+    watched.check([])
+    assert "short of memory" in watched.reason
+
+
+@root_only
+@linux_only
+def test_shared_memory_of_a_user_is_cleared() -> None:
+    uid = protection.a_user()
+    code = (
+        "import ctypes\n"
+        "print(ctypes.CDLL(None).shmget(0, 4096, 0o1600))\n"
+    )
+    made = subprocess.run(
+        ["/usr/bin/python3", "-ISc", code], user=uid, group=uid,
+        extra_groups=[], capture_output=True, text=True, check=True,
+    ).stdout.strip()
+    segments = Path("/proc/sysvipc/shm")
+    assert made in segments.read_text().split()
+    protection.clear_user(uid)
+    assert made not in segments.read_text().split()
+
+
 @root_only
 def test_users_are_cleared() -> None:
     # A user's processes go, and nobody else's.
@@ -518,6 +777,15 @@ def test_users_are_cleared() -> None:
         for process in (mine, other):
             process.kill()
             process.wait()
+
+
+@root_only
+def test_a_repository_that_only_root_may_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protection, "ROOT", tmp_path)  # as if it were hidden
+    with protection.work_folder() as work:
+        assert protection.choose("user", work).name == "user"
 
 
 def test_never_root() -> None:
@@ -584,9 +852,9 @@ def test_what_begins_during_an_interruption_is_ended(
     tmp_path: Path,
 ) -> None:
     watched = Watched(0, tmp_path)
-    with Watcher() as watcher:
-        watcher.stop()
-        with watcher.watching(watched):
+    with Watcher() as watching:
+        watching.stop()
+        with watching.watching(watched):
             process = subprocess.Popen(
                 [sys.executable, "-c", "import time; time.sleep(60)"],
                 env={**os.environ, MARK: watched.around.mark},
@@ -596,44 +864,6 @@ def test_what_begins_during_an_interruption_is_ended(
             finally:
                 process.kill()
                 process.wait()
-
-
-def test_tampering_is_seen(
-    group: Class, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As if a submission had changed our files while it was graded.
-    looks = iter([{"tests/x.py": (1, 1)}, {"tests/x.py": (1, 2)}])
-    monkeypatch.setattr(grade, "fingerprint", lambda _: next(looks))
-    monkeypatch.setattr(
-        protection, "choose", lambda *_: Protection("limits", sys.executable)
-    )
-    group.hand_in("anna", "")
-    assert "cannot be trusted" in group.run("students/anna", status=1)
-
-
-# The classroom file --------------------------------------------------------
-
-
-def test_the_classroom_file() -> None:
-    path = ROOT / "docs" / "teach" / "files" / "classroom.yml"
-    found = yaml.safe_load(path.read_text())
-    (job,) = found["jobs"].values()
-    graded = [s for s in job["steps"] if "grader" in s.get("uses", "")]
-    known = {e.id: e for e in exercises.everything()}
-    for step in graded:
-        (wanted,) = re.findall(r"--exercise (\S+)", step["with"]["command"])
-        assert step["with"]["max-score"] == known[wanted].minutes
-        assert "--must-pass" in step["with"]["command"]
-    assert graded
-    (reporter,) = [s for s in job["steps"] if "reporter" in s.get("uses", "")]
-    assert reporter["with"]["runners"].split(",") == [
-        s["id"] for s in graded
-    ]
-    assert set(reporter["env"]) == {
-        f"{s['id'].upper()}_RESULTS" for s in graded
-    }
-    page = ROOT / "docs" / "teach" / "grading.md"
-    assert "files/classroom.yml" in page.read_text()
 
 
 def test_the_page_names_the_limits() -> None:
@@ -648,6 +878,8 @@ def test_the_page_names_the_limits() -> None:
         f"| {limits.file // protection.MEGA} MB |",
         f"| {limits.disk // protection.MEGA} MB, {limits.files} files |",
         f"| {handed_in.SOURCE_BYTES // 1024} KB |",
+        f"less than {watcher.LEFT // protection.MEGA} MB",
+        *(f"| `{name}` |" for name in formats.FORMATS),
         *(f"| `{name}` " for name in protection.PROTECTIONS),
     ):
         assert said in text, said

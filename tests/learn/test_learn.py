@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -268,3 +270,42 @@ def test_watch_checks_again_on_save(desk: Desk) -> None:
         watching.kill()
         watching.wait()
         watching.stdout.close()
+
+
+# A teacher's own set --------------------------------------------------------
+
+
+@pytest.fixture
+def own_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One exercise, in another language."""
+    monkeypatch.setattr(exercises, "home", ROOT)  # put back afterwards
+    folder = tmp_path / "satz"
+    made = folder / FIRST.folder.relative_to(ROOT)
+    shutil.copytree(FIRST.folder, made)
+    text = (made / "task.md").read_text().replace(FIRST.title, "Zwei Teile")
+    (made / "task.md").write_text(text)
+    return folder
+
+
+def test_a_set_of_their_own(desk: Desk, own_set: Path) -> None:
+    said = desk.run("--set", str(own_set), "list")
+    assert "Zwei Teile" in said and "0 of 1 passed" in said
+    desk.run("--set", str(own_set), "start", "02.1")
+    assert (own_set / "my" / "02.1" / "web.py").is_file()
+    assert not desk.file.exists()
+    nothing = desk.run("--set", str(own_set / "my"), "list", status=2)
+    assert "no exercises are in" in nothing
+
+
+@pytest.mark.thorough
+def test_a_set_is_proved(desk: Desk, own_set: Path) -> None:
+    (folder,) = own_set.glob("*/exercises/*")
+    (folder / "another.py").unlink()
+    said = desk.run("prove", str(own_set))
+    assert "✓ 02.1 starter.py" in said and "✓ 02.1 solution.py" in said
+    solution = (folder / "solution.py").read_bytes()
+    (folder / "solution.py").write_bytes((folder / "starter.py").read_bytes())
+    (folder / "starter.py").write_bytes(solution)
+    said = desk.run("prove", str(own_set), status=1)
+    assert "✗ it passes: 02.1 starter.py" in said
+    assert re.search("✗ .+: 02.1 solution.py", said)

@@ -30,6 +30,8 @@ def main(words: Sequence[str] | None = None) -> int:
     options = read_words(words)
     command: Callable[[argparse.Namespace], int] = options.run
     try:
+        if options.set:
+            desk.use(options.set)
         return command(options)
     except (ExerciseError, DeskError) as error:
         print(f"learn.sh: {error}", file=sys.stderr)
@@ -46,6 +48,10 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         description="The exercises: each is a server with something wrong "
         "or missing, and tests that say what.",
         epilog="Begin with: ./learn.sh start 02.1",
+    )
+    parser.add_argument(
+        "--set", metavar="FOLDER", type=Path,
+        help="other exercises than ours: a teacher's own, a translation",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     default = {
@@ -64,6 +70,8 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         ("reset", reset, "?", "begin again; your file is kept beside"),
         ("report", make_report, "*", "check all and sum up"),
         ("grade", grade.run, None, grade.ABOUT),
+        ("prove", prove, None, "a set of exercises: do all starters fail, "
+         "all solutions pass? (for teachers)"),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
         made[name].set_defaults(run=run)
@@ -87,6 +95,7 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         "--junit", metavar="FILE", type=Path, help="as JUnit XML, to FILE"
     )
     grade.add_options(made["grade"])
+    made["prove"].add_argument("folder", metavar="FOLDER", type=Path)
     if not (sys.argv[1:] if words is None else words):
         parser.print_help()
         parser.exit(2)
@@ -350,6 +359,25 @@ def make_report(options: argparse.Namespace) -> int:
             ["", "ID", "Exercise", "Tests>", "What is missing"], rows
         ))
     return 0 if all(report.passed for _, report in found) else 1
+
+
+def prove(options: argparse.Namespace) -> int:
+    """Show that the starters of a set fail and its solutions pass."""
+    desk.use(options.folder)
+    wrong = 0
+    for exercise in exercises.everything():
+        solutions = [exercise.solution, exercise.another]
+        for path in [exercise.starter, *filter(None, solutions)]:
+            report = examine(exercise, path)
+            good = report.passed
+            why = report.trouble or ", ".join(o.title for o in report.failures)
+            if path == exercise.starter:
+                good = bool(report.failures) and not report.trouble
+                why = report.trouble or "it passes"
+            mark = "[green]✓[/]" if good else f"[red]✗[/] {escape(why)}:"
+            console.print(f"{mark} {exercise.id} {path.name}")
+            wrong += not good
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.common.files import save, save_json
+from tools.learn import exercises
 from tools.learn.exercises import Exercise
 from tools.servers import ROOT
 
@@ -38,6 +39,17 @@ class Note:
     tries: int = 0
     hints: int = 0
     given_up: bool = False
+
+
+def use(typed: Path) -> None:
+    """Take the exercises of this folder, and its my/. Raises DeskError."""
+    global MY
+    folder = from_caller(typed).absolute()
+    if not exercises.all_in(folder):
+        raise DeskError(
+            f"no exercises are in {typed}, as 02_mine/exercises/1_first/"
+        )
+    exercises.home, MY = folder, folder / "my"
 
 
 def place(exercise: Exercise) -> Path:

@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import tokenize
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ import psutil
 import pytest
 
 from tools.learn.exercises import Exercise
+from tools.learn.limited import KEPT
+from tools.learn.source import check_source
 from tools.servers import ROOT
 
 MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
@@ -80,28 +81,6 @@ def told(outcome: Outcome) -> list[str]:
     else:
         lines += outcome.came.splitlines()
     return lines
-
-
-def check_source(path: Path, name: str) -> str:
-    """Why Python cannot read this file, in a sentence; "" if it can."""
-    try:
-        text = path.read_bytes()
-        if not text.strip():
-            return f"{name} is empty"
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
-        compile(text.decode(encoding), name, "exec")
-    except (RecursionError, MemoryError):
-        return f"{name} cannot be read: too much is nested in it"
-    except SyntaxError as error:
-        where = f"{name}, line {error.lineno}" if error.lineno else name
-        code = f": {error.text.strip()}" if error.text else ""
-        return f"{where}: {error.msg}{code}"
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        return f"{name}, line {line}: save the file as UTF-8"
-    except (OSError, ValueError) as error:
-        return f"{name} cannot be read: {error}"
-    return ""
 
 
 @dataclass
@@ -189,8 +168,11 @@ def run_apart(
     words: list[str], around: Surroundings, longest: float
 ) -> tuple[int | None, str]:
     """Run pytest in a process; its status (None: ended by us), its words."""
+    kept = dict(os.environ)
+    if around.python:  # what starts a cage can be read from inside it
+        kept = {k: v for k, v in kept.items() if k in (*KEPT, "TMPDIR")}
     environment = {
-        **os.environ, MARK: around.mark, "PYTHONPATH": str(ROOT),
+        **kept, MARK: around.mark, "PYTHONPATH": str(ROOT),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

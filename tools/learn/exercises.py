@@ -1,4 +1,4 @@
-"""The exercises on disk: NN_name/exercises/N_name/.
+"""The exercises on disk: NN_name/exercises/N_name/, here or in a set.
 
 Each folder has a task.md, whose head (YAML between two lines of ``---``)
 says what it is called and how long it takes, a starter.py, a solution.py
@@ -23,6 +23,7 @@ LOOP = ROOT / "04_selectors" / "server.py"
 BANNER = "\n# === "
 END = '\n\nif __name__ == "__main__":'
 HINT = re.compile(r"^## Hint\b.*\n", re.MULTILINE)
+home = ROOT  # or another folder laid out like it: a set of exercises
 KEYS = {"title", "minutes", "read", "file", "beside", "like"}
 
 
@@ -93,9 +94,10 @@ class Exercise:
     def companions(self) -> dict[str, str]:
         """The files that a student's file may import: name -> text."""
         found = {}
+        step = self.folder.parents[1].name
         for name in self.beside:
-            own = self.folder / name
-            path = own if own.exists() else self.folder.parents[1] / name
+            near = (self.folder / name, ROOT / step / name)
+            path = next((p for p in near if p.exists()), near[0])
             found[name] = path.read_text("utf-8")
         return {"web.py": web(), **found} if self.like else found
 
@@ -134,13 +136,18 @@ def shared(path: Path) -> tuple[str, str]:
     return imports, banner + rest[:rest.index(END)].rstrip()
 
 
-@functools.cache
 def everything() -> tuple[Exercise, ...]:
     """All exercises, in the order of their ids.
 
     Raises ExerciseError for a folder that is not complete.
     """
-    tasks = ROOT.glob("0[1-7]_*/exercises/[0-9]_*/task.md")
+    return all_in(home)
+
+
+@functools.cache
+def all_in(home: Path) -> tuple[Exercise, ...]:
+    """The exercises of a set: a folder laid out as this repository is."""
+    tasks = home.glob("0[1-7]_*/exercises/[0-9]_*/task.md")
     return tuple(read(task.parent) for task in sorted(tasks))
 
 

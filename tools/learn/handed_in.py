@@ -1,11 +1,15 @@
 """Who handed in what: students' folders, and the one file of each exercise.
 
-Of each student only that file is taken, as bytes.
+Folders are taken as they arrive: a student's own (``02.1/server.py``, also
+as ``2.1``, in ``my``, or one folder further down), and what Moodle and
+Canvas make of them. Of each student only the one file of an exercise is
+read, as bytes. What is not understood is kept by name, for the teacher.
 """
 
 import os
+import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +19,25 @@ from tools.learn.examine import Report
 from tools.learn.exercises import Exercise
 
 SOURCE_BYTES = 256 * 1024  # nobody writes more for one exercise
+DEPTH, MOST = 4, 2000  # folders below each other, entries, to look at
+# A folder or a file as Moodle names it: Anna Lee_17_assignsubmission_file_
+MOODLE = re.compile(r"(.+?)_(\d+)_assignsubmission_file_(.*)", re.DOTALL)
+# As Canvas does: leeanna_LATE_17_4711_server.py
+CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_(.+)", re.DOTALL)
+NUMBER = re.compile(r"(?<!\d)0?([1-7])\.([0-9])(?!\d)")  # 02.1, 2.1
+# What might be a submission, wherever it lies.
+HANDED_IN = re.compile(r".+\.(py|txt|zip|tar|gz|tgz|7z|rar|ipynb)", re.I)
+BESIDE = re.compile(r"(__MACOSX|\.)")  # archives bring these along
+SHOWN = 5  # of what was not understood of a student
+Whose = tuple[str, str, str]  # a name, a number, what the file is called
 
 
 @dataclass
 class Result:
     """What came of one student's exercise.
 
-    state: passed, failed or missing (not handed in); report: see there.
+    state: passed, failed, missing (not handed in) or unclear (something
+    was handed in that was not understood); report: see there.
     """
 
     state: str
@@ -40,10 +56,18 @@ class Result:
 
 @dataclass
 class Student:
-    """One student: a name, a folder, and a result for each exercise."""
+    """One student.
+
+    number: Moodle's or Canvas's, "" if neither named it; files: where the
+    file of an exercise should be, by id; unclear: what was not understood;
+    results: of each exercise, by id.
+    """
 
     name: str
     folder: Path
+    number: str = ""
+    files: dict[str, Path] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
 
     @property
@@ -51,80 +75,184 @@ class Student:
         """The ids of the exercises that passed."""
         return [k for k, result in self.results.items() if result.passed]
 
+    def question(self, graded: Sequence[Exercise]) -> str:
+        """What was not understood, if one of these was not found."""
+        if not self.unclear or all(e.id in self.files for e in graded):
+            return ""
+        more = len(self.unclear) - SHOWN
+        return "not understood: " + ", ".join(self.unclear[:SHOWN]) + (
+            f" and {more} more" if more > 0 else ""
+        )
 
-def find_students(folders: Sequence[Path]) -> tuple[list[Student], list[str]]:
-    """The students of these folders; what is wrong, in sentences."""
-    found: dict[Path, Student] = {}
+
+def find_students(
+    folders: Sequence[Path], wanted: Sequence[Exercise]
+) -> tuple[list[Student], list[str]]:
+    """The students of these folders; what is wrong, in sentences.
+
+    wanted: the exercises that are graded, if the teacher has named them. A
+    file that does not say what it is can only be of the only one.
+    """
+    found: dict[object, Student] = {}
     wrong = []
     for typed in folders:
         path = Path(os.path.abspath(desk.from_caller(typed)))
-        if path.is_dir():
-            found[path] = Student(path.name, path)
-        else:
+        if path.is_symlink():
+            wrong.append(f"{typed} is a link: name the folder itself")
+        elif not path.is_dir():
             wrong.append(f"there is no folder {typed}")
-    names = [s.name for s in found.values()]
-    for student in found.values():
+        else:
+            for entry, whose in people(path, len(folders) == 1):
+                if entry != path and not whose:
+                    if not BESIDE.match(entry.name):
+                        wrong.append(f"whose is {entry.name}, in {typed}?")
+                    continue
+                name, number, rest = whose or (path.name, "", "")
+                key = (name, number) if whose else path
+                student = found.setdefault(key, Student(name, path, number))
+                collect(student, entry, rest, wanted)
+    students = list(found.values())
+    names = [s.name for s in students]
+    for student in students:
         if names.count(student.name) > 1 or not student.name:
-            student.name = str(student.folder).strip("/").replace("/", "-")
-    return list(found.values()), wrong
+            more = student.number or str(student.folder.parent).strip("/")
+            student.name = f"{more}-{student.name}".replace("/", "-")
+    return students, wrong
+
+
+def people(
+    folder: Path, of_all: bool
+) -> list[tuple[Path, Whose | None]]:
+    """What lies in a folder, and whose it is; None: it is one student's.
+
+    of_all: it may be everybody's. A student's must not be: who lays a file
+    with a neighbour's name in it would hand in for that one.
+    """
+    if named(folder.name) or not of_all:
+        return [(folder, named(folder.name))]
+    inside = [(path, named(path.name)) for path in entries(folder)]
+    return inside if any(whose for _, whose in inside) else [(folder, None)]
+
+
+def named(name: str) -> Whose | None:
+    """Whose this is by Moodle's or Canvas's name, and the file's name."""
+    match = MOODLE.fullmatch(name) or CANVAS.fullmatch(name)
+    return (match[1], match[2], match[3]) if match else None
+
+
+def entries(folder: Path) -> list[Path]:
+    """What lies in a folder, in order; nothing if it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def collect(
+    student: Student, path: Path, rest: str, wanted: Sequence[Exercise]
+) -> None:
+    """Take what is understood of a file or a folder, note what is not."""
+    found: dict[str, list[Path]] = {}
+    for entry in [path] if path.is_file() else walk(path):
+        name = rest if entry == path else entry.name
+        match = NUMBER.search(name)
+        only = wanted[0] if len(wanted) == 1 else None
+        if match:
+            found.setdefault(f"0{match[1]}.{match[2]}", []).append(entry)
+        elif only and entry.is_file() and (
+            re.sub(r"-\d+(?=\.)", "", name) == only.file  # Canvas counts
+        ):
+            found.setdefault(only.id, []).append(entry)
+        elif entry.is_symlink() or HANDED_IN.fullmatch(name) or (
+            entry.is_dir()
+        ):
+            student.unclear.append(shown(student, entry))
+    known = {e.id: e for e in exercises.everything()}
+    for key, places in found.items():
+        if key in known and len(places) == 1 and key not in student.files:
+            (place,) = places
+            inner = place / known[key].file
+            student.files[key] = inner if place.is_dir() else place
+            if not os.path.lexists(student.files[key]):
+                del student.files[key]
+                student.unclear.append(
+                    f"{shown(student, place)} (no {known[key].file} in it)"
+                )
+        else:
+            student.unclear += [shown(student, place) for place in places]
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """What could be handed in: all files, and the folders of exercises.
+
+    Neither links nor folders of exercises are entered. A folder that is
+    too deep, or one too many, is handed out itself.
+    """
+    waiting, seen = [(folder, 0)], 0
+    while waiting:
+        here, depth = waiting.pop(0)
+        for path in entries(here):
+            seen += 1
+            if BESIDE.match(path.name):
+                continue
+            plain = path.is_dir() and not path.is_symlink()
+            if seen > MOST:
+                yield here
+                return
+            if plain and not NUMBER.search(path.name) and depth < DEPTH:
+                waiting.append((path, depth + 1))
+            else:
+                yield path
+
+
+def shown(student: Student, path: Path) -> str:
+    """A path as the teacher knows it."""
+    return os.path.relpath(path, student.folder)
 
 
 def which_exercises(
-    students: Sequence[Student], wanted: Sequence[str]
+    students: Sequence[Student], wanted: Sequence[Exercise]
 ) -> list[Exercise]:
     """The exercises that are graded. Raises DeskError if there is none."""
     if not students:
         raise DeskError("there is nobody to grade")
-    ids = {exercises.by_id(word).id for word in wanted}
-    found = [
+    found = list(wanted) or [
         e for e in exercises.everything()
-        if e.id in ids
-        or (not wanted and any(places(s.folder, e) for s in students))
+        if any(e.id in s.files for s in students)
     ]
     if found:
         return found
-    inner = [
-        path for s in students for name in ("*/my", "*/0[1-7].[0-9]")
-        for path in s.folder.glob(name)
-    ]
     raise DeskError(
         "no exercise was found: each folder is one student's, with "
         "02.1/server.py or my/02.1/server.py in it"
-        + (f". Did you mean {students[0].folder}/* ?" if inner else "")
+        + (f". Did you mean {students[0].folder}/* ?"
+           if any(s.unclear for s in students) else "")
     )
-
-
-def places(folder: Path, exercise: Exercise) -> list[Path]:
-    """Where a student has a folder of this exercise."""
-    each = (folder / exercise.id, folder / "my" / exercise.id)
-    return [p for p in each if os.path.lexists(p)]
 
 
 class RefusedError(Exception):
     """A file that is not examined; the text says why."""
 
 
-def take(folder: Path, exercise: Exercise) -> bytes | None:
-    """A student's file, as bytes; None if there is no folder for it.
+def take(student: Student, exercise: Exercise) -> bytes | None:
+    """A student's file, as bytes; None if it was not handed in.
 
     Raises RefusedError for whatever is not an ordinary file of theirs: a
     link would be followed with our rights.
     """
-    named = [p / exercise.file for p in places(folder, exercise)]
-    if not named:
+    path = student.files.get(exercise.id)
+    if path is None:
         return None
-    path = next((p for p in named if os.path.lexists(p)), named[0])
-    name = path.relative_to(folder)
-    for part in (path.parent.parent, path.parent, path):
-        if part != folder and part.is_symlink():
+    name = shown(student, path)
+    for part in (path, *path.parents):
+        if part == student.folder:
+            break
+        if part.is_symlink():
             raise RefusedError(
-                f"{part.relative_to(folder)} is a link: hand in the file "
-                "itself"
+                f"{shown(student, part)} is a link: hand in the file itself"
             )
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise RefusedError(f"there is no {name}") from None
     except OSError as error:
         raise RefusedError(
             f"{name} cannot be read: {error.strerror}"

@@ -17,6 +17,8 @@ from pathlib import Path
 
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SEVEN_EXAMINED")
 PR_SET_NO_NEW_PRIVS = 38  # from <linux/prctl.h>
+KEYCTL = {"x86_64": 250, "aarch64": 219}  # from <asm/unistd.h>
+KEYCTL_JOIN_SESSION_KEYRING = 1  # from <linux/keyctl.h>
 
 
 def main() -> None:
@@ -35,8 +37,12 @@ def main() -> None:
         os.setgroups([])
         os.setgid(plan["uid"])
         os.setuid(plan["uid"])
-    if sys.platform == "linux":  # sudo and its like give no rights any more
-        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if sys.platform == "linux":
+        kernel = ctypes.CDLL(None)
+        if call := KEYCTL.get(os.uname().machine):  # not our passwords
+            kernel.syscall(call, KEYCTL_JOIN_SESSION_KEYRING, None)
+        # sudo and its like give no rights any more
+        kernel.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.chdir(plan["home"])
     os.execvpe(command[0], command, environment)
 

@@ -2,9 +2,9 @@
 
 The best that it offers, in this order:
 
-- bubblewrap (Linux): a submission sees no other process, no home, not this
-  repository, and has a network of its own. For root it runs as another
-  user as well;
+- bubblewrap (Linux): a submission sees Python, the system's libraries and
+  its own folder, no other process and no terminal, and has a network of its
+  own. For root it runs as another user as well;
 - another user, for root: it can neither signal nor change what is not its
   own;
 - limits (`limited`), everywhere: what one process may use.
@@ -35,9 +35,18 @@ TESTS_MEMORY = 1024 * MEGA  # bytes for the tests of a submission
 USERS = range(30_000, 60_000)  # numbers that systems give to nobody
 # Which of them is next: no two gradings at once begin at the same.
 numbers = itertools.count(random.SystemRandom().randrange(len(USERS)))
-TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
-# All that a submission sees of this machine, besides its Python.
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/nix")
+# Where anybody may leave something.
+TEMPORARY = (
+    "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock", "/var/crash",
+)
+# All that a submission sees of this machine, besides its Python: libraries,
+# and what names and times are looked up in. Never add what might hold
+# somebody's files, as /usr or /opt: there may be a copy of the solutions.
+SYSTEM = (
+    "/usr/lib", "/usr/lib32", "/usr/lib64", "/lib", "/lib32", "/lib64",
+    "/nix/store", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime",
+    "/etc/hosts", "/etc/nsswitch.conf",
+)
 
 PROTECTIONS = {
     "bubblewrap": "Each submission runs with files, processes and a network "
@@ -45,9 +54,9 @@ PROTECTIONS = {
     "user": "Each submission runs as a user of its own. Not protected: it "
     "can read what everybody may read on this machine, and connect to "
     "others' servers.",
-    "limits": "Only limits protect this machine: a submission that means "
-    "harm can read and change what you can, end your programs, and change "
-    "the others' results.",
+    "limits": "Only limits protect this machine, from mistakes and not from "
+    "cheating: a submission can read and change what you can, end your "
+    "programs, and write its own result or another's.",
 }
 
 
@@ -123,16 +132,18 @@ class Protection:
         ]
 
     def _bubblewrap(self, place: Place) -> list[str]:
-        seen = [*SYSTEM, sys.base_prefix]
+        library = str(Path(self.binary).parents[1] / "lib")
+        seen = [*SYSTEM, library, self.binary]
         rights = ["--unshare-user"]
         if place.uid:  # `limited` becomes this user
             rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID",
                       "--cap-add", "CAP_SETGID"]
         return [
             "bwrap", "--unshare-pid", "--unshare-ipc", *rights,
-            "--dir", os.path.dirname(sys.base_prefix),
             "--dir", str(place.outer),
-            *(w for path in seen for w in ("--ro-bind-try", path, path)),
+            *(word for path in seen for word in (
+                "--dir", os.path.dirname(path), "--ro-bind-try", path, path
+            )),
             "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
             "--bind", str(place.shared), "/dev/shm",
             "--ro-bind", limited.__file__, "/run/limited.py",
@@ -181,8 +192,9 @@ class Protection:
                 capture_output=True, text=True, check=False,
             )
             user = place.uid or os.getuid()
-        apart = [str(not self.apart), str(self.apart)]
-        return done.stdout.split() == ["True", str(user), *apart]
+        said = done.stdout.split()
+        apart = not self.apart or said[2:] == ["False", "True"]
+        return said[:2] == ["True", str(user)] and apart
 
 
 def choose(wanted: str | None, work: Path) -> Protection:
@@ -269,6 +281,13 @@ def clear_user(uid: int) -> None:
         )
         if not of_user(uid):
             break
+    for kind, word in (("shm", "-m"), ("msg", "-q"), ("sem", "-s")):
+        with contextlib.suppress(OSError):  # System V's stay until removed
+            head, *lines = Path("/proc/sysvipc", kind).read_text().splitlines()
+            at = head.split().index("uid")
+            for fields in map(str.split, lines):
+                if fields[at] == str(uid):
+                    subprocess.run(["ipcrm", word, fields[1]], check=False)
     for folder in TEMPORARY:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:

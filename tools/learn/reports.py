@@ -1,8 +1,6 @@
-"""What a grading says: a table, CSV, JSON, a report for each student."""
+"""What a grading says: a table, JSON, a report for each student."""
 
-import csv
 import dataclasses
-import io
 import json
 import re
 import textwrap
@@ -16,27 +14,29 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.common.terminal import a_table
+from tools.learn.copies import Alike
 from tools.learn.examine import Outcome, Report, told
 from tools.learn.exercises import Exercise
 from tools.learn.handed_in import Result, Student
 from tools.servers import ROOT
 
+SHOWN_PAIRS = 30  # that are alike
 SHOWN_COLUMNS = 500  # of a message
 REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
 
 
 @dataclass
 class Grading:
-    """A grading: who, what, how, and a warning if it went wrong."""
+    """A grading: who, what and how."""
 
     exercises: list[Exercise]
     students: list[Student]
     seed: int
     protection: str = ""
+    alike: list[Alike] = field(default_factory=list)
     date: str = field(
         default_factory=lambda: time.strftime("%Y-%m-%d %H:%M")
     )
-    warning: str = ""
 
 
 def clean(text: str) -> str:
@@ -66,8 +66,21 @@ def show(grading: Grading) -> None:
         ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
     )
     console.print(table)
-    if grading.warning:
-        console.print(f"[bold red]{grading.warning}[/]")
+    if grading.alike:
+        console.print(
+            "\nAlike: a hint where to look, not a verdict. The share is of "
+            "what is not in the starter, names and comments apart."
+        )
+        console.print(a_table(
+            ["Exercise", "Student", "Like", "Share>"],
+            [[
+                pair.exercise, escape(clean(pair.who)),
+                escape(clean(pair.other)),
+                "to the letter" if pair.same else f"{pair.share:.0%}",
+            ] for pair in grading.alike[:SHOWN_PAIRS]],
+        ))
+        if more := len(grading.alike[SHOWN_PAIRS:]):
+            console.print(f"{more} more stand in the JSON.")
 
 
 def in_short(result: Result) -> str:
@@ -107,36 +120,20 @@ def totals(grading: Grading, student: Student) -> dict[str, int]:
     }
 
 
-def csv_text(grading: Grading) -> str:
-    """A row a student; opens in a spreadsheet."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    ids = [e.id for e in grading.exercises]
-    sums = totals(grading, grading.students[0])
-    writer.writerow(["student", *sums, *ids])
-    for student in grading.students:
-        name = clean(student.name)
-        if name[0] in "=+-@":  # a spreadsheet would compute it
-            name = f"'{name}"
-        states = [student.results[k].state for k in ids]
-        writer.writerow([name, *totals(grading, student).values(), *states])
-    return file.getvalue()
-
-
 def json_text(grading: Grading) -> str:
     """Everything that is known."""
     found = {
         "date": grading.date,
         "seed": grading.seed,
         "protection": grading.protection,
-        "warning": grading.warning,
+        "alike": [dataclasses.asdict(pair) for pair in grading.alike],
         "exercises": [
             {"id": e.id, "title": e.title, "minutes": e.minutes}
             for e in grading.exercises
         ],
         "students": [
             {
-                "name": s.name, "folder": str(s.folder),
+                "name": s.name, "number": s.number, "folder": str(s.folder),
                 **totals(grading, s),
                 "results": [
                     {"state": result.state,

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from tools.learn.examine import MARK, Surroundings
 from tools.learn.protection import LIMITS, MEGA
 
 LOOK_SECONDS = 0.25  # between two looks
+LEFT = 256 * MEGA  # bytes of memory and of disk that this machine keeps
 
 
 @dataclass
@@ -76,9 +78,25 @@ class Watched:
                 f"wrote more than {LIMITS.disk // MEGA} MB or "
                 f"{LIMITS.files} files"
             )
+        elif what := too_little(self.folder):
+            much = f"ran while this machine was short of {what}"
         else:
             return
         self.reason = f"it was ended: it {much}"
+
+
+def too_little(folder: Path) -> str:
+    """What this machine runs out of: memory, or the disk of a folder.
+
+    For all that cannot be counted for one submission: files that have no
+    name any more, memory that no process maps.
+    """
+    if psutil.virtual_memory().available < LEFT:
+        return "memory"
+    with contextlib.suppress(FileNotFoundError):  # it has ended by now
+        if shutil.disk_usage(folder).free < LEFT:
+            return "disk"
+    return ""
 
 
 def too_much(folder: Path) -> bool:

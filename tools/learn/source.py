@@ -1,0 +1,68 @@
+"""Can Python read this file? If not: why.
+
+    python -IS source.py PATH NAME
+
+A process of its own does it, since a few lines can keep Python's compiler
+busy for hours and fill the memory. Nothing of the file is run.
+"""
+
+import io
+import resource
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+SECONDS = 3  # of CPU, for a file that takes a hundredth of one
+MEMORY = 256 << 20  # bytes
+BUSY = "it keeps Python's compiler too busy"
+
+
+def check_source(path: Path, name: str) -> str:
+    """Why Python cannot read this file, in a sentence; "" if it can."""
+    done = subprocess.run(
+        [sys.executable, "-IS", "-W", "ignore", __file__, str(path), name],
+        capture_output=True, check=False,
+    )
+    if done.returncode:
+        return f"{name} cannot be read: {BUSY}"
+    return done.stdout.decode()
+
+
+def why_not(path: Path, name: str) -> str:
+    """The same, in this process."""
+    try:
+        text = path.read_bytes()
+        if not text.strip():
+            return f"{name} is empty"
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        compile(text.decode(encoding), name, "exec")
+    except (RecursionError, MemoryError):
+        return f"{name} cannot be read: too much is nested in it"
+    except SyntaxError as error:
+        where = f"{name}, line {error.lineno}" if error.lineno else name
+        code = f": {error.text.strip()}" if error.text else ""
+        return f"{where}: {error.msg}{code}"
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        return f"{name}, line {line}: save the file as UTF-8"
+    except (OSError, ValueError, LookupError) as error:
+        return f"{name} cannot be read: {error}"
+    return ""
+
+
+def main() -> None:
+    """Say it; nothing if it can be read."""
+    limits = {resource.RLIMIT_CPU: SECONDS, resource.RLIMIT_CORE: 0}
+    if sys.platform == "linux":
+        limits[resource.RLIMIT_DATA] = MEMORY
+    for what, most in limits.items():
+        now = resource.getrlimit(what)[1]
+        most = most if now == resource.RLIM_INFINITY else min(now, most)
+        resource.setrlimit(what, (most, most))
+    said = why_not(Path(sys.argv[1]), sys.argv[2])
+    sys.stdout.buffer.write(said.encode(errors="replace"))
+
+
+if __name__ == "__main__":
+    main()
