@@ -53,6 +53,7 @@ def found(rig: Rig, answers: Answers) -> dict[str, float]:
     ([tap((40, 5000, 1), (41, 5000, 90))], "kept"),
     ([tap((40, 5000, 2**32 - 9), (41, 5000, 80))], "kept"),
     ([tap((41, 5000, 90), (40, 5000, 180))], "new"),  # it was the first
+    ([tap((40, 5001, 1), (41, 5000, 90))], "new"),  # another connection
     ([tap((40, 5000, 1)), tap((41, 5000, 90))], "new"),  # another host
     ([tap((41, 5000, 1)), tap((40, 5001, 1), (41, 5001, 90))], "kept"),
 ])
