@@ -24,7 +24,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tests.marks import Patch, Said
+from tests.marks import Patch, Said, slow
 from tests.tools.experiment import options, status_of
 from tools.bench.experiments import hosts
 from tools.bench.hosts import balancer, load
@@ -589,6 +589,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
 
 @needs_cable
 @pytest.mark.thorough
+@slow
 def test_a_smoke_run(tmp_path: Path) -> None:
     """All experiments, and what each promises to keep."""
     done = subprocess.run(

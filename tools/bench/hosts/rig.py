@@ -307,8 +307,8 @@ class Rig:
     ) -> None:
         """Build it, start all; wait until hosts are up. See `Case`.
 
-        first: the rig beside which this one is, with its hosts; number:
-        the how manieth beside it. Raises LaunchError.
+        first: the rig that this one stands beside, and whose hosts it
+        uses; number: its place there, from 1. Raises LaunchError.
         """
         self.case, self.cabled, self.number = case, cabled, number
         self.hosts: list[Host] = first.hosts if first else []
@@ -331,7 +331,7 @@ class Rig:
         try:
             while len(self.hosts) < self.case.hosts:
                 self.hosts.append(self.host(len(self.hosts) + 1))
-            self.balancer = self.balance()
+            self.balance()
             for rig in self.beside:
                 rig.__enter__()
         except BaseException:
@@ -343,9 +343,9 @@ class Rig:
         """Start a host."""
         return Host(number, self.case, self.cabled)
 
-    def balance(self) -> Balancer:
+    def balance(self) -> None:
         """Start the balancer, and wait until all hosts are up."""
-        balancer = Balancer(
+        self.balancer = balancer = Balancer(
             self.case.balancing,
             [(h.name, f"{h.address}:{h.port}") for h in self.hosts],
             self.address, self.folder,
@@ -354,7 +354,6 @@ class Rig:
             lambda: all(balancer.is_up(host.name) for host in self.hosts),
             SETTLED_SECONDS,
         )
-        return balancer
 
     def load(self, **other: Any) -> Load:
         """Begin the load of the case; other: what is not as it says."""
