@@ -16,7 +16,7 @@ from tools.bench.hosts.rig import Case, Host, Load, Measured, Rig
 HELP = "a host dies, is stuck, or busy: how long until it is out"
 AT_SECONDS = 2.0  # of the load: when it happens
 RATE = 30.0  # requests/s of each load
-BUSY_RATE = 24.0  # 80 % of what three hosts do that work 0.1 s, one by one
+BUSY_RATE = 27.0  # 90 % of what three hosts do that work 0.1 s, one by one
 ONCE, REDISPATCH = "retries 0", "option redispatch 1"
 RETRY_ON = "retry-on conn-failure empty-response"
 # Both go past the server's loop, and /healthz takes as long as a page.

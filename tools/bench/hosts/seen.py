@@ -36,6 +36,9 @@ BURST_RATE = 1500.0  # requests/s
 APART_SECONDS = 1.6  # the bursts of one load from those of the next
 PAUSE = 1e-9  # requests/s
 LATER = (0.0, 0.01, 0.02, 0.04)  # seconds after those 5
+# Some milliseconds of work: a server that is never busy hears of a request
+# in time, nearly always.
+WORK = ("--compute", "50000")
 RETRY_ON = "retry-on conn-failure empty-response"
 # The client's connection may be idle for a minute, a host's as well.
 MINUTE = ("timeout http-keep-alive 60s", "timeout client 60s")
@@ -61,6 +64,7 @@ def cases(smoke: bool) -> list[Case]:
     one, *beside = [
         Case(
             server="06", variant=name, delay=0.0, keep=True, seed=0,
+            options=WORK,
             phases=bursts(number * APART_SECONDS, clients, later),
             balancing=balancing,
         )
