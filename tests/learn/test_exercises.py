@@ -120,10 +120,17 @@ def report(tried: Tried, reports: Reports) -> Report:
     return reports[tried[1]].result()
 
 
+def alone(tried: Tried) -> Report:
+    """Once more: beside others, on a busy machine, it was too slow."""
+    return examine(*tried, seed=SEED)
+
+
 @examined("starter", *QUICK)
 def test_starter_fails_as_recorded(tried: Tried, report: Report) -> None:
     messages = tried[0].messages.read_text("utf-8")
     said = text_of(report)
+    if said != messages:
+        said = text_of(alone(tried))
     assert "FAILED: " in said and "trouble: " not in said
     assert "The test itself failed" not in said
     assert said == messages, (
@@ -133,9 +140,13 @@ def test_starter_fails_as_recorded(tried: Tried, report: Report) -> None:
 
 @examined("solution", *QUICK)
 def test_solution_passes(tried: Tried, report: Report) -> None:
+    if not report.passed:
+        report = alone(tried)
     assert report.passed, text_of(report)
 
 
 @examined("another")
 def test_another_solution_passes(tried: Tried, report: Report) -> None:
+    if not report.passed:
+        report = alone(tried)
     assert report.passed, text_of(report)

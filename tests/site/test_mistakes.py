@@ -50,7 +50,7 @@ MISTAKES = {  # a fence -> a part of the sentence
     "exercises\nstep: 9": "step 9 has no exercises",
     "schedule\nshow: year": "show: session (with its step)",
     "schedule\nshow: session": "show: session (with its step)",
-    "schedule\nshow: session\nstep: 8": "there is no session 8",
+    "schedule\nshow: session\nstep: 9": "there is no session 9",
     # Source files.
     "source\nfile: no.py\nname: serve": "there is no file no.py",
     "source\nfile: ../outside.py\nname: a": "not in this repository",

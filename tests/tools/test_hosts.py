@@ -542,7 +542,7 @@ def under_way(folder: Path, environment: dict[str, str]) -> tuple[
     child = subprocess.Popen(
         [sys.executable, "-m", "tools.bench", "hosts", "storm",
          "--output", str(folder / "new")],
-        cwd=ROOT, env={**environment, "TMPDIR": str(folder)}, text=True,
+        cwd=ROOT, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )
@@ -570,17 +570,21 @@ def test_nothing_is_left_of_a_run_that_is_ended(
         request.getfixturevalue("cable")
     forbidden = network == hosts.LOOPBACK
     environment = no_unshare(tmp_path) if forbidden else dict(os.environ)
-    child, family = under_way(tmp_path, environment)
-    programs = [process.name() for process in family]
-    assert "haproxy" in programs and len(family) >= 6
-    child.send_signal(number)
-    said = child.communicate(timeout=60)[0]
-    assert not psutil.wait_procs(family, 25)[1]  # a load takes 28
-    assert child.returncode == (130 if number == signal.SIGINT else -9)
-    assert "Traceback" not in said
-    if forbidden:
-        assert "Ports of the loopback interface stand for hosts" in said
-        assert "hosts here: unshare: not permitted" in said
+    # A socket's path has at most 107 bytes, and pytest's are long.
+    with tempfile.TemporaryDirectory() as folder:
+        environment["TMPDIR"] = folder
+        child, family = under_way(tmp_path, environment)
+        programs = [process.name() for process in family]
+        assert "haproxy" in programs and len(family) >= 6
+        child.send_signal(number)
+        said = child.communicate(timeout=60)[0]
+        assert not psutil.wait_procs(family, 25)[1]  # a load takes 28
+        assert child.returncode == (130 if number == signal.SIGINT else -9)
+        assert "Traceback" not in said
+        if forbidden:
+            assert "Ports of the loopback interface stand for hosts" in said
+            assert "hosts here: unshare: not permitted" in said
+        assert not any(Path(folder).iterdir())
     there = {"unshare"} if forbidden else set()
     assert {path.name for path in tmp_path.iterdir()} - {"new"} == there
     wired = {"br0", "cable1", "cable2", "cable3"}

@@ -247,12 +247,15 @@ def section(exercise: Exercise) -> str:
     file = ROOT / "docs" / path
     if not file.is_file():  # of a teacher's own set
         return exercise.read
-    headings = re.findall(
-        r"^(?:title:|#+) (.+)$", file.read_text("utf-8"), re.MULTILINE
+    headings: list[tuple[str, str]] = re.findall(
+        r"^(?:title:|#+) (.+?)(?: *\{ *#([\w-]+) *\})?$",
+        file.read_text("utf-8"), re.MULTILINE,
     )
-    names = [heading.partition(" {")[0] for heading in headings]
-    here = [n for n in names if anchor and as_anchor(n) == anchor]
-    return ": ".join([names[0].strip("'\""), *here[:1]])
+    here = [
+        name for name, own in headings
+        if anchor and anchor == (own or as_anchor(name))
+    ]
+    return ": ".join([headings[0][0].strip("'\""), *here[:1]])
 
 
 def as_anchor(heading: str) -> str:
