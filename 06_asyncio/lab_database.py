@@ -65,7 +65,7 @@ async def blocking(connect: Connect, query: str) -> None:
 
 
 async def executor(connect: Connect, query: str) -> None:
-    """06-executor: a thread of the executor waits, the loop does not."""
+    """06-executor: a thread of its own waits, the loop goes on."""
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, thread, connect, query)
 
