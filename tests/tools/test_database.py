@@ -192,10 +192,13 @@ def test_what_a_client_leaves_locked(
 
 @thorough
 @needs_postgres
-def test_after_ctrl_c_nothing_is_left(tmp_path: Path) -> None:
-    # In a folder that the database's own user may enter.
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_run_that_is_ended(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    # In a folder like /tmp: the database's own user may write there.
     with tempfile.TemporaryDirectory() as place:
-        os.chmod(place, 0o755)
+        os.chmod(place, 0o1777)
         bench = subprocess.Popen(
             [sys.executable, "-m", "tools.bench", "labs", "database",
              "--database-parts", "report", "--database-seconds", "60",
@@ -207,10 +210,11 @@ def test_after_ctrl_c_nothing_is_left(tmp_path: Path) -> None:
             lambda: bench.poll() is not None or backends(place), SECONDS
         )
         started = backends(place)
-        bench.send_signal(signal.SIGINT)
-        assert bench.wait(SECONDS) == 130
-        assert started and not any(each.is_running() for each in started)
-        assert os.listdir(place) == []
+        bench.send_signal(number)
+        ended = bench.wait(SECONDS)
+        assert ended == (130 if number == signal.SIGINT else -number)
+        assert started and not psutil.wait_procs(started, SECONDS)[1]
+        assert eventually(lambda: os.listdir(place) == [], SECONDS)
 
 
 def backends(place: str) -> list[psutil.Process]:

@@ -436,6 +436,23 @@ def test_without_haproxy_it_says_how_to_get_it(
     assert not (tmp_path / "new").exists()
 
 
+def test_an_old_haproxy_is_refused(
+    tmp_path: Path, monkeypatch: Patch, capsys: Said
+) -> None:
+    monkeypatch.setattr(balancer, "version", lambda: "2.4.22")
+    chosen = options(hosts, "--output", str(tmp_path / "new"))
+    assert status_of(hosts, chosen) == 2
+    assert "HAProxy is 2.4.22 here: it has to be 2.6" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_path_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    with pytest.raises(LaunchError, match="too long for a socket: set TMP"):
+        Balancer(Balancing(), [], ("127.0.0.1", 0), folder)
+
+
 class Played:
     """The command, with runs that only say what they are told to."""
 

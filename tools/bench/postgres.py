@@ -30,6 +30,7 @@ PLACES = (  # where packages put its programs, if not on the PATH
 )
 ROLE = "lab"  # whom the servers log in as
 START_SECONDS = 60
+GUARD = 'cat; "$0" -D data -m immediate stop; cd /; rm -rf "$1"'
 
 
 def programs() -> Path:
@@ -122,6 +123,12 @@ def postgres(limit: int) -> Iterator[Postgres]:
             }
             os.chown(name, owner.pw_uid, owner.pw_gid)
         one = Postgres(Path(name), user)
+        # Reads until nobody holds the other end: then we are done, or dead.
+        guard = subprocess.Popen(
+            ["sh", "-c", GUARD, str(one.programs / "pg_ctl"), name], cwd=name,
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True, **user,
+        )
         try:
             one.run(
                 "initdb", "-D", "data", "-U", "postgres", "--auth=trust",
@@ -138,8 +145,7 @@ def postgres(limit: int) -> Iterator[Postgres]:
             one.sql(f"create role {ROLE} login")
             yield one
         finally:
-            with contextlib.suppress(OSError):  # it may not have started
-                one.run("pg_ctl", "-D", "data", "-m", "immediate", "stop")
+            guard.communicate()
 
 
 def _somebody() -> pwd.struct_passwd:

@@ -72,7 +72,9 @@ def measure(session: Session) -> int:
         session.console, "HAProxy", version, "from haproxy.org", "haproxy"
     ):
         return 1
-    session.results.tools["haproxy"] = version() or ""
+    found = session.results.tools["haproxy"] = version() or ""
+    if tuple(map(int, found.split("."))) < balancer.OLDEST:
+        raise Refused(f"HAProxy is {found} here: it has to be 2.6 or newer")
     network, why = way()
     if why:
         session.say(

@@ -18,7 +18,8 @@ from tools.common.launch import Launched, LaunchError, eventually
 PLACES = os.pathsep.join(
     [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
 )
-OLDEST = (2, 6)
+OLDEST = (2, 6)  # that our configuration is for
+MOST_PATH = 103  # bytes of a socket's path, on macOS; Linux takes 107
 START_SECONDS = 30.0
 DRAIN_SECONDS = 10.0
 NO_CHECK = ""
@@ -113,6 +114,11 @@ class Balancer(Launched):
     ) -> None:
         """Start it; its files are in folder. Raises LaunchError."""
         self.admin = folder / "admin.sock"
+        if len(os.fsencode(self.admin)) > MOST_PATH:
+            raise LaunchError(
+                f"the path {folder} is too long for a socket: set TMPDIR to "
+                "a shorter one"
+            )
         self.address = address
         self.text = balancing.configuration(
             hosts, f"{address[0]}:{address[1]}", self.admin
