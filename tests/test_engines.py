@@ -1,5 +1,6 @@
 """Engines and workers of 07: which ones, and what if they cannot start."""
 
+import contextlib
 import functools
 import os
 import resource
@@ -405,7 +406,8 @@ def test_who_dies_at_once_is_not_started_for_ever() -> None:
         while len(seen) < 5 and process.status() is None:
             for each in children(process):
                 seen.add(each.pid)
-                each.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()  # it may have died just now
             time.sleep(0.005)
         # It looks for dead ones every half second, so this takes a while.
         if process.status() is None:
