@@ -26,7 +26,7 @@ ORDER = [
     "Exercises",
 ]
 EXCERPT = re.compile(r"(?m)^ *file: (\S+)\n *(name|idea): (.+)$")
-NAMED = ast.FunctionDef | ast.ClassDef
+NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 each = pytest.mark.parametrize("page", STEPS, ids=lambda page: page.stem)
 
 
@@ -46,7 +46,7 @@ def test_the_headings_stand_in_one_order(page: Path) -> None:
     common = [heading for heading in found if heading in ORDER]
     assert common == [heading for heading in ORDER if heading in common]
     assert len(found) - len(common) <= OWN, found
-    assert {"The question", "The idea", "Run it", "Exercises"} <= set(found)
+    assert found[0] == ORDER[0]
 
 
 def unexplained(file: str, key: str, names: str) -> set[str]:
