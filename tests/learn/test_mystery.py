@@ -142,7 +142,10 @@ def test_each_clue_is_true_of_each_server(name: str, tmp_path: Path) -> None:
         first = [seen.listed(), seen.answers()]
         # Other work may hide that waits overlap, or that threads go.
         for _ in range(3):
-            found = [*first, *seen.load()]
+            try:
+                found = [*first, *seen.load()]
+            except strace.StraceError as error:  # as in most containers
+                pytest.skip(str(error))
             if found == signs:
                 break
         assert found == signs

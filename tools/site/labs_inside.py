@@ -8,14 +8,18 @@ from typing import Any
 
 from tools.servers import by_name
 from tools.site import elements, experiments
+from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 
 RUN = SUITE = "labs-inside"
+TOOLS = ("ss", "ps", "strace", "py-spy")
 
 
 def _render(chosen: dict[str, str], md: Any) -> str:
     """What a tool printed, the servers beside one another."""
     tool = chosen["tool"]
+    if tool not in TOOLS:
+        raise SiteError(f"the lab uses {', '.join(TOOLS)}, not {tool!r}")
     blocks = ""
     for point in experiments.points(RUN, SUITE):
         server = by_name(point.server)

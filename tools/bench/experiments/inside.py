@@ -73,7 +73,8 @@ def look_inside(session: Session, server: Server) -> Run:
         for tool, form in LOOKS.items():
             if shutil.which(tool):
                 command = form.format(port=process.port, pid=process.pid)
-                one.texts[tool] = printed(command)
+                if text := printed(command):
+                    one.texts[tool] = text
         process.kill()  # nobody needs the answers
         for client in clients:
             client.close()
@@ -86,15 +87,18 @@ def look_inside(session: Session, server: Server) -> Run:
 
 
 def printed(command: str) -> str:
-    """A command and what it prints, without what only this machine knows.
+    """A command and what it prints; "" if it failed.
 
-    py-spy begins with two lines about the interpreter's place.
+    py-spy begins with two lines about the interpreter's place, which only
+    this machine knows: they are left out.
     """
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=False,
         timeout=LOOK_SECONDS,
     )
-    text = done.stdout or done.stderr
+    if done.returncode:
+        return ""
+    text = done.stdout
     if text.startswith("Process "):
         text = text.partition("\n\n")[2]
     lines = [line.rstrip() for line in scrub(text).rstrip().splitlines()]
