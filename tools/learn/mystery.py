@@ -17,7 +17,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,9 +32,10 @@ from tools.servers import SERVERS, Server, by_name
 ROUNDS = 3
 DELAY = 1  # seconds a request waits: long enough to be felt
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)  # they end it as Ctrl-C does
-TITLE = "The mystery server"
 PAGE = "exercises/mystery.md"
-# Nobody can tell these apart from outside: name -> what is answered for it.
+KEPT = ".mystery.json"  # in my/
+Rounds = list[tuple[str, str]]  # which server it was, and what was said
+# Nobody can tell these from another from outside: name -> the other's.
 ALIKE = {"06-protocol": "06"}
 ANSWERS = tuple(s.name for s in SERVERS if s.name not in ALIKE)
 MAIN = 'if __name__ == "__main__":\n'
@@ -95,14 +95,16 @@ def disguised(server: Server, delay: float) -> Iterator[Launched]:
     Raises LaunchError.
     """
     words = ["--port", "0", "--delay", str(delay), *server.options]
-    words += ["--workers", "2"] if server.step == 7 else []
+    if server.step == 7:  # the same on every machine
+        words += ["--workers", "2", "--worker-kind", "process"]
     begins = f"{MAIN}    sys.argv += {words!r}\n"
     begins += NAMELESS if server.step == 1 else ""
     with contextlib.ExitStack() as stack:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             if server.step == 7:  # a folder: it has its own modules
-                shutil.copytree(server.path.parent, place, dirs_exist_ok=True)
+                for path in server.path.parent.glob("*.py"):
+                    shutil.copy(path, place)
             text = server.path.read_text("utf-8").replace(MAIN, begins)
             (place / "server.py").write_text(text, "utf-8")
             process = Launched([sys.executable, "server.py"], cwd=place)
@@ -111,17 +113,11 @@ def disguised(server: Server, delay: float) -> Iterator[Launched]:
         yield process
 
 
-def drawn(seed: int | None) -> list[Server]:
-    """A server for each round, each another answer."""
-    dice = random.Random(seed)
-    found = []
-    for answer in dice.sample(ANSWERS, ROUNDS):
-        alike = [name for name, other in ALIKE.items() if other == answer]
-        name = dice.choice([answer, *alike])
-        if name == "07" and why_no_uring():
-            name = "07-emulated"
-        found.append(by_name(name))
-    return found
+def drawn(seed: int | None) -> list[str]:
+    """What has to be answered in each round."""
+    names = random.Random(seed).sample(ANSWERS, ROUNDS)
+    other = "07-emulated" if why_no_uring() else "07"
+    return [other if name == "07" else name for name in names]
 
 
 # The game ------------------------------------------------------------------
@@ -139,24 +135,20 @@ def play(options: argparse.Namespace) -> int:
     """Three rounds; 0: all were right, 1: not all."""
     for ending in ENDINGS:
         signal.signal(ending, signal.default_int_handler)
-    before = kept()
-    again = options.seed is not None and before.get("seed") == options.seed
-    rounds: list[dict[str, str]] = []
-    game = {"seed": options.seed, "rounds": rounds}
-    for number, server in enumerate(drawn(options.seed), 1):
+    seed = "" if options.seed is None else str(options.seed)
+    games, rounds = kept(), Rounds()
+    again = seed and seed in games
+    for number, was in enumerate(drawn(options.seed), 1):
         console.print(f"\n[bold]Round {number} of {ROUNDS}[/]")
-        was = ALIKE.get(server.name, server.name)
         try:
-            with disguised(server, DELAY) as process:
-                said = one_round(process, was)
-                rounds.append({"was": was, "said": said})
+            with disguised(by_name(was), DELAY) as process:
+                rounds.append((was, one_round(process, was)))
                 if not again:
-                    save_json(desk.MY / ".mystery.json", game)
-                if number < ROUNDS:
-                    ask("\nIt still runs: try them. Enter: the next round. ")
+                    save_json(desk.MY / KEPT, {**games, seed: rounds})
+                ask("\nIt still runs: try them. Enter goes on. ")
         except LaunchError as error:
             raise DeskError(str(error)) from None
-    right = sum(each["was"] == each["said"] for each in rounds)
+    right = sum(was == said for was, said in rounds)
     console.print(f"\n[bold]{right} of {ROUNDS} right.[/] " + (
         "You have played this seed before: your first game counts." if again
         else "./learn.sh report shows it."
@@ -214,30 +206,30 @@ def answer_in(typed: str) -> str:
 # What is kept of it ---------------------------------------------------------
 
 
-def kept() -> dict[str, Any]:
-    """The last game that counts; {} if there is none."""
-    try:
-        text = (desk.MY / ".mystery.json").read_text("utf-8")
-        found: dict[str, Any] = json.loads(text)
-    except (OSError, ValueError):
-        return {}
-    return found
+def kept() -> dict[str, Rounds]:
+    """The games by their seeds, of each the first; "": the last without."""
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Rounds] = json.loads((desk.MY / KEPT).read_text())
+        return found
+    return {}
 
 
 def played() -> list[tuple[Exercise, Report]]:
-    """The last game as a report of an exercise; [] if there is none."""
-    rounds = kept().get("rounds", [])
-    if not rounds:
-        return []
-    report = Report("mystery", total=ROUNDS)
-    for number, each in enumerate(rounds, 1):
-        report.outcomes.append(Outcome(
-            f"round_{number}", f"round {number}: it was {each['was']}",
-            each["was"] == each["said"], 0.0, came=f"you said {each['said']}",
-        ))
-    if len(rounds) < ROUNDS:
-        report.trouble = f"{len(rounds)} of {ROUNDS} rounds were played"
-    game = Exercise(
-        "mystery", desk.MY, TITLE, 30, PAGE, "", (), "", "", ()
-    )
-    return [(game, report)]
+    """The games as reports of exercises."""
+    found = []
+    for seed, rounds in kept().items():
+        name, title = "mystery", "The mystery server"
+        if seed:
+            name, title = f"{name}-{seed}", f"{title}, seed {seed}"
+        report = Report(name, total=ROUNDS)
+        for number, (was, said) in enumerate(rounds, 1):
+            report.outcomes.append(Outcome(
+                f"round_{number}", f"round {number}: it was {was}",
+                was == said, 0.0, came=f"you said {said}",
+            ))
+        if len(rounds) < ROUNDS:
+            report.trouble = f"{len(rounds)} of {ROUNDS} rounds were played"
+        found.append((Exercise(
+            name, desk.MY, title, 30, PAGE, "", (), "", "", ()
+        ), report))
+    return found
