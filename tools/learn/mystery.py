@@ -179,7 +179,7 @@ def one_round(process: Launched, was: str) -> str:
         shown = clue.command.format(url=url, port=port, pid=pid)
         console.print(
             f"  [cyan]$ {shown}[/]\n    {clue.words[clue.signs[was]]}\n"
-            f"    [dim]So it is {' or '.join(left)}.[/]"
+            f"    [dim]Left: {', '.join(left)}[/]"
         )
     return said
 
