@@ -65,6 +65,10 @@ RUNS: dict[str, tuple[str, ...]] = {
     "labs-frames": (
         "labs frames", "06_asyncio/lab_frames.py", "tools/bench/frames.c",
     ),
+    "labs-inside": (
+        "labs inside", "02_sockets/server.py", THREADS,
+        "04_selectors/server.py", "06_asyncio/server.py",
+    ),
     "wire": ("wire", *EVERY[:3]),
 }  # fmt: skip
 

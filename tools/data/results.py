@@ -52,6 +52,7 @@ MORE_SUITES = {
     "labs-frames": "frames echoed, each received whole before it is sent "
     "back",
     "labs-gil": "what threads of one process can do at once",
+    "labs-inside": "what ss, ps, strace and py-spy print of four servers",
     "hosts-scale": "one, two, three hosts behind a balancer",
     "hosts-restart": "all hosts restarted one after the other, under load",
     "hosts-death": "a host dies, is stuck, or loses its cable, under load",

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.common.terminal import a_table
-from tools.learn import desk, exercises, grade, reports
+from tools.learn import desk, exercises, grade, mystery, reports
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
@@ -69,6 +69,7 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         ("diff", show_diff, "?", "your file against the solution"),
         ("reset", reset, "?", "begin again; your file is kept beside"),
         ("report", make_report, "*", "check all and sum up"),
+        ("mystery", mystery.play, None, "which server is it? three rounds"),
         ("grade", grade.run, None, grade.ABOUT),
         ("prove", prove, None, "a set of exercises: do all starters fail, "
          "all solutions pass? (for teachers)"),
@@ -94,6 +95,7 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
     made["report"].add_argument(
         "--junit", metavar="FILE", type=Path, help="as JUnit XML, to FILE"
     )
+    mystery.add_options(made["mystery"])
     grade.add_options(made["grade"])
     made["prove"].add_argument("folder", metavar="FOLDER", type=Path)
     if not (sys.argv[1:] if words is None else words):
@@ -102,10 +104,10 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def begun() -> list[Exercise]:
+def begun(or_none: bool = False) -> list[Exercise]:
     """All that were begun. Raises DeskError if there is none."""
     found = [e for e in exercises.everything() if desk.place(e).is_dir()]
-    if not found:
+    if not found and not or_none:
         raise DeskError("nothing is begun yet: ./learn.sh start 02.1")
     return found
 
@@ -117,9 +119,12 @@ def one(options: argparse.Namespace) -> Exercise:
     return max(begun(), key=desk.changed_at)
 
 
-def some(options: argparse.Namespace) -> list[Exercise]:
+def some(
+    options: argparse.Namespace, or_none: bool = False
+) -> list[Exercise]:
     """The exercises that are meant: named, or all that were begun."""
-    return [exercises.by_id(word) for word in options.exercise] or begun()
+    named = [exercises.by_id(word) for word in options.exercise]
+    return named or begun(or_none)
 
 
 # The commands ---------------------------------------------------------------
@@ -329,10 +334,10 @@ def reset(options: argparse.Namespace) -> int:
 
 def make_report(options: argparse.Namespace) -> int:
     """Check all, sum up: as a table, JSON or JUnit XML."""
-    found = []
+    found = [] if options.exercise else mystery.played()
     if options.junit and not desk.from_caller(options.junit).parent.is_dir():
         raise DeskError(f"there is no folder for {options.junit}")
-    for exercise in some(options):
+    for exercise in some(options, bool(found)):
         path = desk.own_file(exercise)
         print(f"{exercise.id} ...", file=sys.stderr, flush=True)
         found.append((exercise, examine(exercise, path)))

@@ -1,7 +1,7 @@
 """``./bench.sh labs``: the labs of the pages, each with its own results.
 
-A lab is an experiment in all but its name: chain, database, frames and
-gil. Its figures go to a folder of its own, and with ``--reference`` to
+A lab is an experiment in all but its name: chain, database, frames, gil
+and inside. Its figures go to a folder of its own, and with ``--reference`` to
 docs/data/labs-NAME.
 """
 
@@ -9,12 +9,13 @@ import argparse
 import copy
 import sys
 
-from tools.bench.experiments import chain, database, frames, gil
+from tools.bench.experiments import chain, database, frames, gil, inside
 from tools.bench.outcome import as_typed
 from tools.bench.session import add_options, conduct, some_of
 
 LABS = {
     "chain": chain, "database": database, "frames": frames, "gil": gil,
+    "inside": inside,
 }  # fmt: skip
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"

@@ -1,0 +1,291 @@
+"""./learn.sh mystery: what gives each server away, and how a game goes."""
+
+import io
+import itertools
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.marks import Patch, Said
+from tests.process import eventually
+from tools.bench import preflight, strace
+from tools.common.launch import Launched, why_no_uring
+from tools.common.raw_client import GET_CLOSE, Client
+from tools.learn import desk, mystery
+from tools.learn.__main__ import main
+from tools.learn.mystery import ALIKE, ANSWERS
+from tools.servers import ROOT, SERVERS, by_name
+
+TOOLS = all(map(shutil.which, ("curl", "ss"))) and not preflight.no_strace()
+PATIENCE = 60.0  # seconds for what takes a moment
+SEED = 11
+CLIENTS, QUICK = 4, 0.25  # at once; seconds that each request waits
+
+
+# What gives it away ---------------------------------------------------------
+
+
+def test_every_two_answers_differ_in_a_clue() -> None:
+    clues = mystery.read_clues()
+    for one, other in itertools.combinations(ANSWERS, 2):
+        assert any(c.signs[one] != c.signs[other] for c in clues), (one, other)
+    assert {*ANSWERS} | {*ALIKE} == {server.name for server in SERVERS}
+
+
+def test_the_table_names_only_answers() -> None:
+    for clue in mystery.read_clues():
+        assert {*clue.signs} == {*ANSWERS}
+        assert {*clue.words} == {*clue.signs.values()}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_clues_told_lead_to_the_answer(answer: str) -> None:
+    *_, (_, left) = mystery.evidence(answer)
+    assert left == [answer]
+
+
+class Seen:
+    """What a server shows from outside, as the commands of the clues do."""
+
+    def __init__(self, process: Launched, delay: float, folder: Path) -> None:
+        self.process, self.delay, self.folder = process, delay, folder
+        self.port = process.wait_until_ready()
+
+    def listed(self) -> str:
+        """ss: how often is the port listed?"""
+        said = printed("ss", "-ltnH", f"sport = :{self.port}")
+        return {1: "once", 2: "twice"}[len(said.splitlines())]
+
+    def answers(self) -> str:
+        """curl: which version, and does the connection stay open?"""
+        url, show = f"http://127.0.0.1:{self.port}/", "%{http_version} "
+        out = ["-o", os.devnull, url]
+        said = printed(
+            "curl", "-s", "--noproxy", "*", "-w", show + "%{num_connects} ",
+            *out, *out,
+        ).split()
+        kept = "kept" if said[3] == "0" else "closed"
+        version = "1.0" if said[0] == "1" else said[0]  # curl says 1 of 1.0
+        return f"HTTP/{version}, {kept}"
+
+    def load(self) -> tuple[str, str, str, str]:
+        """Some clients at once: ab, ps, and strace twice."""
+        trace = self.folder / "trace"
+        before = most = self.process.threads()
+        pids = [each.pid for each in self.process.processes()]
+        with strace.attached(["strace", "-f", "-s", "0"], pids, trace):
+            begun = time.monotonic()
+            here = {Client(self.port, GET_CLOSE) for _ in range(CLIENTS)}
+            while here:
+                most = max(most, self.process.threads())
+                ready, _, _ = select.select(
+                    [each.socket for each in here], [], [], 0.02
+                )
+                for client in [c for c in here if c.socket in ready]:
+                    client.answer()
+                    client.close()
+                    here.remove(client)
+            took = time.monotonic() - begun
+        calls = trace.read_text()
+        return (
+            "serial" if took >= CLIENTS * self.delay else "overlaps",
+            self.threads(before, most), waits_in(calls),
+            "asyncio" if ", 262144, " in calls else "no asyncio",
+        )
+
+    def threads(self, before: int, most: int) -> str:
+        """How their number has changed, in the words of the table."""
+        if most == before:
+            alone = before == len(self.process.processes())
+            return "one" if alone else "ready"
+        # That they stay cannot be awaited; that they go can.
+        return "come and go" if eventually(
+            lambda: self.process.threads() == before, 1 + self.delay
+        ) else "come and stay"
+
+
+def printed(*words: str) -> str:
+    return subprocess.run(
+        words, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def waits_in(calls: str) -> str:
+    for sign, call in (
+        ("io_uring_enter", "io_uring_enter"), ("epoll_wait", "epoll_p?wait")
+    ):
+        if re.search(rf"\b{call}\(", calls):
+            return sign
+    return "poll" if re.search(r"\bp?poll\(", calls) else "?"
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not TOOLS, reason="curl, ss or strace is missing")
+@pytest.mark.parametrize("name", [server.name for server in SERVERS])
+def test_each_clue_is_true_of_each_server(name: str, tmp_path: Path) -> None:
+    if name == "07" and (why := why_no_uring()):
+        pytest.skip(why)
+    signs = [c.signs[ALIKE.get(name, name)] for c in mystery.read_clues()]
+    with mystery.disguised(by_name(name), QUICK) as process:
+        seen = Seen(process, QUICK, tmp_path)
+        first = [seen.listed(), seen.answers()]
+        # Other work may hide that waits overlap, or that threads go.
+        for _ in range(5):
+            try:
+                found = [*first, *seen.load()]
+            except strace.StraceError as error:  # as in most containers
+                pytest.skip(str(error))
+            if found == signs:
+                break
+        assert found == signs
+        if shutil.which("py-spy"):
+            worker = process.processes()[-1].pid
+            stack = printed("py-spy", "dump", "--pid", str(worker))
+            assert ("asyncio/" in stack) == (signs[-1] == "asyncio")
+
+
+# A server that nobody recognizes -------------------------------------------
+
+
+@pytest.mark.parametrize("name", [
+    "01", "03-pool",
+    pytest.param("07-emulated", marks=pytest.mark.thorough),
+])
+def test_nothing_but_its_behaviour_gives_it_away(name: str) -> None:
+    with mystery.disguised(by_name(name), 0) as process:
+        members = process.processes()
+        for each in members:
+            assert each.cmdline() == [sys.executable, "server.py"]
+            assert not Path(each.cwd()).exists()
+        with Client(process.wait_until_ready(), GET_CLOSE) as client:
+            answer = client.answer()
+        assert (answer.status, answer.get("Server")) == (200, "")
+    assert eventually(lambda: not any(map(runs, members)), PATIENCE)
+
+
+def runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_seed_names_the_same_servers() -> None:
+    games = [mystery.drawn(seed) for seed in range(100)]
+    assert {*itertools.chain(*games)} | {"07"} == {*ANSWERS}
+    assert games == [mystery.drawn(seed) for seed in range(100)]
+
+
+def test_without_io_uring_the_other_07_runs(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(mystery, "why_no_uring", lambda: "no io_uring")
+    names = {name for seed in range(100) for name in mystery.drawn(seed)}
+    assert names == {*ANSWERS} - {"07"}
+
+
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("03-pool", "03-pool"), ("3", "03"), (" 7 ", "07"), ("6-EXECUTOR",
+    "06-executor"), ("06-protocol", "06"), ("6-protocol", "06"),
+])
+def test_an_answer(typed: str, meant: str) -> None:
+    assert mystery.answer_in(typed) == meant
+
+
+@pytest.mark.parametrize("typed", ["", "8", "33", "threads", "07/uring"])
+def test_what_is_no_answer_is_a_sentence(typed: str) -> None:
+    with pytest.raises(ValueError, match=r"No server is called .* 01, 02, "):
+        mystery.answer_in(typed)
+
+
+# A game ---------------------------------------------------------------------
+
+
+class Game:
+    """./learn.sh in this process, and what a student types."""
+
+    def __init__(self, patch: Patch, capture: Said) -> None:
+        self.patch, self.capture = patch, capture
+
+    def run(self, *words: str, typed: str = "") -> tuple[int, str]:
+        """Its status, and what it said."""
+        self.patch.setattr(sys, "stdin", io.StringIO(typed))
+        status = main(words)
+        return status, "".join(self.capture.readouterr())
+
+
+@pytest.fixture
+def game(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> Iterator[Game]:
+    monkeypatch.setattr(desk, "MY", tmp_path)
+    monkeypatch.setattr(mystery, "DELAY", 0)
+    monkeypatch.setenv("COLUMNS", "100")
+    before = {n: signal.getsignal(n) for n in mystery.ENDINGS}
+    yield Game(monkeypatch, capsys)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def gone(said: str) -> bool:
+    """Is no server of a game left?"""
+    pids = [int(pid) for pid in re.findall(r"as process (\d+)", said)]
+    return bool(pids) and not any(map(psutil.pid_exists, pids))
+
+
+def test_a_game_is_graded_and_its_first_outcome_stays(game: Game) -> None:
+    right = mystery.drawn(SEED)
+    wrong = next(name for name in ANSWERS if name not in right)
+    words = ("mystery", "--seed", str(SEED))
+    status, said = game.run(
+        *words, typed=f"nonsense\n{right[0]}\n\n{wrong}\n\n{right[2]}\n\n",
+    )
+    assert status == 1 and "2 of 3 right" in said
+    assert "No server is called 'nonsense'" in said
+    assert said.count("Yes: it is") == 2 and said.count("No: it is") == 1
+    for name in right:
+        for clue, _ in mystery.evidence(name):
+            assert clue.words[clue.signs[name]] in said
+    assert gone(said)
+
+    status, said = game.run("report")
+    assert status == 1 and "2/3" in said and f", seed {SEED}" in said
+    assert f"round 2: it was {right[1]}" in said
+
+    status, said = game.run(*words, typed="\n\n".join(right) + "\n\n")
+    assert status == 0 and "your first game counts" in said
+    assert "2/3" in game.run("report")[1]
+
+
+def test_a_game_that_was_left_counts_as_far_as_it_went(game: Game) -> None:
+    status, said = game.run("mystery", typed="nonsense\n")
+    assert status == 130 and gone(said)
+    assert "nothing is begun" in game.run("report")[1]
+
+    game.run("mystery", "--seed", str(SEED), typed="01\n")
+    status, said = game.run("report", "--json")
+    (found,) = json.loads(said)
+    assert status == 1 and found["trouble"] == "1 of 3 rounds were played"
+
+
+@pytest.mark.parametrize("how", ["SIGINT", "SIGHUP"])
+def test_whatever_ends_it_no_server_is_left(how: str, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    with said.open("w") as out, subprocess.Popen(
+        [sys.executable, "-m", "tools.learn", "mystery"], cwd=ROOT,
+        env={**os.environ, "SEVEN_MY": str(tmp_path)}, stdout=out,
+        stderr=out, stdin=subprocess.PIPE, start_new_session=True,
+    ) as child:
+        assert eventually(lambda: "\n> " in said.read_text(), PATIENCE)
+        assert not gone(said.read_text())
+        child.send_signal(getattr(signal, how))
+        assert child.wait(PATIENCE) == 130
+    assert gone(said.read_text())
+    assert "Traceback" not in said.read_text()
