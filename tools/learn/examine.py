@@ -104,6 +104,7 @@ def examine(
     path: Path,
     *,
     first_only: bool = False,
+    hardest_first: bool = False,
     seed: int | None = None,
     longest: float = LONGEST,
     here: bool = False,
@@ -111,9 +112,10 @@ def examine(
 ) -> Report:
     """Run the tests of an exercise on the file at path.
 
-    first_only: stop at the first test that fails; seed: for tests that
-    throw dice; longest: seconds for all tests; here: in this process,
-    which is quicker and has no such limit, for files that we know.
+    first_only: stop at the first test that fails; hardest_first: begin
+    with those that the starter fails; seed: for tests that throw dice;
+    longest: seconds for all tests; here: in this process, which is
+    quicker and has no such limit, for files that we know.
     """
     around = around or Surroundings()
     report = Report(exercise.id)
@@ -135,6 +137,7 @@ def examine(
             "--python", json.dumps([*around.python]), str(exercise.tests),
         ]
         words += ["-x"] if first_only else []
+        words += ["--hardest-first"] if hardest_first else []
         words += [] if seed is None else ["--seed", str(seed)]
         if here:
             os.environ[MARK] = around.mark  # for what it starts, not for us
