@@ -36,6 +36,13 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
+@functools.cache
+def plain(path: Path) -> str:
+    """The same as text."""
+    return ast.dump(parsed(path))
+
+
+@functools.cache
 def imported(path: Path) -> set[str]:
     """The modules that a file imports as soon as it runs."""
     found = set()
@@ -47,6 +54,7 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+@functools.cache
 def names_set(path: Path) -> set[str]:
     """The names in capitals that a file sets: answers are such names."""
     return {
@@ -81,16 +89,20 @@ def strangers(exercise: Exercise) -> Iterator[Path]:
     for path in sorted(ROOT.glob("0[1-7]_*/**/*.py")):
         if path.name.startswith("test_") or path in own:
             continue
-        if (text := ast.dump(parsed(path))) not in seen:
-            seen.add(text)
+        if plain(path) not in seen:
+            seen.add(plain(path))
             if can_pass(exercise, path):
                 yield path
 
 
 def is_near(exercise: Exercise, path: Path) -> bool:
-    """Does a file belong to the step of an exercise, or to one beside?"""
-    step = int(path.relative_to(ROOT).parts[0][:2])
-    return abs(step - exercise.step) <= 1
+    """Is it likely to pass? A file of the same step, a server beside it."""
+    step = path.relative_to(ROOT).parts[0]
+    beside = abs(int(step[:2]) - exercise.step) == 1
+    return (
+        not exercise.like or ROOT / step in exercise.folder.parents
+        or (beside and path == ROOT / step / "server.py")
+    )
 
 
 def examined(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, Report]]:
@@ -126,7 +138,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("what", nargs="*", metavar="ID or FILE")
     parser.add_argument(
         "--near", action="store_true",
-        help="only files of the same step and those beside it",
+        help="only files of the same step, and the servers beside it",
     )
     options = parser.parse_args(words)
     files = [
