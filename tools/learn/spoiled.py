@@ -31,15 +31,16 @@ READY = "Serving on "  # how the line begins that all tests wait for
 
 
 @functools.cache
-def parsed(path: Path) -> ast.Module:
-    """A file without its comments and its layout."""
-    return ast.parse(path.read_text("utf-8"))
+def plain(path: Path) -> str:
+    """The text of a file without its comments and empty lines."""
+    lines = path.read_text("utf-8").splitlines()
+    return "\n".join(x for x in lines if x.partition("#")[0].strip())
 
 
 @functools.cache
-def plain(path: Path) -> str:
-    """The same as text."""
-    return ast.dump(parsed(path))
+def parsed(path: Path) -> ast.Module:
+    """The same for Python."""
+    return ast.parse(plain(path))
 
 
 @functools.cache
@@ -82,7 +83,7 @@ def can_pass(exercise: Exercise, path: Path) -> bool:
 def strangers(exercise: Exercise) -> Iterator[Path]:
     """The files that could pass an exercise and are not its own.
 
-    Of those that differ in their comments and layout only, the first.
+    Of those that differ in their comments only, the first.
     """
     own = (exercise.starter, exercise.solution, exercise.another)
     seen = set()
