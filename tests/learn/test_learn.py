@@ -37,8 +37,9 @@ class Desk:
         assert done == status, said
         return said
 
-    def solve(self) -> None:
-        self.file.write_text(FIRST.solution.read_text())
+    def solve(self, before: str = "") -> None:
+        """Write the solution; before: lines above it."""
+        self.file.write_text(before + FIRST.solution.read_text())
 
 
 @pytest.fixture
@@ -202,9 +203,7 @@ def test_a_report_that_cannot_be_written(desk: Desk) -> None:
 
 def test_nothing_is_left_behind(desk: Desk) -> None:
     desk.run("start", "02.1")
-    text = FIRST.solution.read_text()
-    desk.file.write_text(
-        text.replace("from __future__ import annotations\n", '''
+    desk.solve('''
 import os, signal, time
 if os.fork() == 0:
     os.setsid()
@@ -213,19 +212,33 @@ if os.fork() == 0:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(600)
 ''')
-    )
     desk.run("check", "02.1")
     assert not left_behind(str(desk.my))
 
 
 def test_who_prints_a_lot_goes_on(desk: Desk) -> None:
-    # More than a pipe holds: nobody has to read it.
+    # Far more than a pipe holds: nobody has to read it.
     desk.run("start", "02.1")
-    much = "received += data; print('x' * 200_000, flush=True)"
-    text = FIRST.solution.read_text().replace("received += data", much)
-    assert much in text
-    desk.file.write_text(text)
+    desk.solve("print('x' * 8_000_000)\n")
     assert "Passed." in desk.run("check", "02.1")
+
+
+def test_who_prints_before_it_is_ready_passes(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.solve("print('here')\n")
+    assert "here" not in desk.run("check", "02.1")
+
+
+def test_what_it_wrote_is_shown(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.file.write_text(
+        "print(*range(99), 'mine\\x1b[31m', sep='\\n')\nprint(dta)\n"
+    )
+    said = desk.run("check", "02.1", status=1)
+    assert "it ended: NameError" in said
+    assert "Your program printed:\n      | ...\n      | 60\n" in said
+    assert "| mine\N{REPLACEMENT CHARACTER}[31m\n" in said
+    assert "On stderr:\n      | Traceback" in said
 
 
 def test_report(desk: Desk) -> None:

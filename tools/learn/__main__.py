@@ -215,6 +215,8 @@ def say(exercise: Exercise, report: Report) -> None:
             console.print(f"  [red]✗ {escape(outcome.title)}[/]")
             for line in told(outcome):
                 console.print(f"      {escape(line)}")
+            for line in outcome.wrote:
+                console.print(f"      [dim]{escape(line)}[/]")
     if report.trouble:
         console.print(f"  [red]✗[/] {escape(report.trouble)}")
     left = report.total - len(report.outcomes)

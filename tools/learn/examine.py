@@ -35,7 +35,8 @@ class Outcome:
     """What one test did.
 
     title: what it wants to see; story: what its clients did; expected
-    and came: in words, if it failed.
+    and came: in words, if it failed; wrote: what the student's program
+    wrote meanwhile, its last lines.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Outcome:
     story: list[str] = field(default_factory=list)
     expected: str = ""
     came: str = ""
+    wrote: list[str] = field(default_factory=list)
 
 
 @dataclass
