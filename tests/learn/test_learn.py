@@ -105,6 +105,33 @@ def test_the_first_success(desk: Desk) -> None:
     assert "to the letter" in desk.run("diff", "02.1")
 
 
+def test_notes_are_not_overwritten(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    mine = {name: f"# my {name}\n" for name in ("task.md", "web.py")}
+    for name, text in mine.items():
+        (desk.file.parent / name).write_text(text)
+    said = desk.run("start", "02.1")
+    assert "Kept as you left it: task.md, web.py." in said
+    for name, text in mine.items():
+        assert (desk.file.parent / name).read_text() == text
+    said = desk.run("reset", "02.1")
+    for name, text in mine.items():
+        path = desk.file.parent / name
+        (kept,) = path.parent.glob(f"{path.stem}-*{path.suffix}")
+        assert kept.read_text() == text and kept.name in said
+        assert path.read_text() != text
+
+
+def test_check_without_a_name_checks_all_that_is_begun(desk: Desk) -> None:
+    (desk.my / "03.1").mkdir(parents=True)  # its file was removed
+    for number in ("01.2", "02.1"):
+        desk.run("start", number)
+        (desk.my / number / "server.py").write_text("")
+    said = desk.run("check", status=1)
+    assert re.findall(r"^0\d\.\d", said, re.M) == ["01.2", "02.1"]
+    assert "0 of 2 exercises pass." in said
+
+
 def test_hints_come_one_by_one(desk: Desk) -> None:
     desk.run("start", "02.1")
     assert desk.run("hint", "02.1").count("Hint ") == 1
@@ -115,6 +142,19 @@ def test_give_up(desk: Desk) -> None:
     desk.run("start", "02.1")
     assert "def receive" in desk.run("solution", "02.1", "--give-up")
     assert "+++ the solution" in desk.run("diff", "02.1")
+
+
+def test_who_reads_may_have_enough(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.learn", "solution", "--give-up"],
+        cwd=ROOT, env={**os.environ, "SEVEN_MY": str(desk.my)},
+        stdout=writes, stderr=subprocess.PIPE, check=False,
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_reset_keeps_a_backup(desk: Desk) -> None:
