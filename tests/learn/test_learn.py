@@ -22,6 +22,20 @@ from tools.servers import ROOT
 FIRST = exercises.by_id("02.1")
 
 
+# A server that gives the same answer to everybody.
+ANSWERS = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
+print(f"Serving on http://127.0.0.1:{port}/ (Ctrl-C to stop)", flush=True)
+while True:
+    sock, _ = listener.accept()
+    with sock:
+        sock.recv(4096)
+        sock.sendall(%r)
+"""
+
+
 class Desk:
     """A student's desk in a folder of its own."""
 
@@ -189,10 +203,20 @@ def test_reset_keeps_a_backup(desk: Desk) -> None:
             "it was refused",
         ),
         ("import os\nos.kill(os.getpid(), 9)\n", "it ended"),
+        ("# coding: hex\nx = 1\n", "server.py: save the file as UTF-8"),
+        (ANSWERS % b"HTTP/1.0 405 No\r\n\r\n", "it has no Content-Length"),
+        (
+            ANSWERS % b"HTTP/1.0 405 No\r\nContent-Length: 1x\r\n\r\n",
+            "Content-Length is '1x'",
+        ),
+        (
+            ANSWERS % b"HTTP/1.0 405 No\r\nServer: caf\xe9\r\n"
+            b"Content-Length: 0\r\n\r\n", "status 405 came",
+        ),
     ],
     ids=[
         "syntax", "empty", "crash", "endless", "silent", "prints", "port",
-        "killed",
+        "killed", "coding", "no length", "wrong length", "latin-1",
     ],
 )
 def test_what_goes_wrong_is_said(
@@ -212,6 +236,18 @@ def test_an_error_while_serving_is_shown(desk: Desk) -> None:
     said = " ".join(desk.run("check", "02.1", status=1).split())
     assert "nothing came, and the server closed the connection" in said
     assert "On its terminal: NameError: name 'dta' is not defined" in said
+
+
+def test_answers_that_end_too_early(desk: Desk) -> None:
+    desk.run("start", "01.3")
+    file = desk.my / "01.3" / "answers.py"
+    for text, sentence in (
+        ("import sys\nsys.exit()\n", "it calls exit()"),
+        ("import os\nos._exit(0)\n", "it ended before"),
+    ):
+        file.write_text(text)
+        said = desk.run("check", "01.3", status=1)
+        assert sentence in said and "The test itself failed" not in said
 
 
 def test_a_file_that_is_not_utf_8(desk: Desk) -> None:

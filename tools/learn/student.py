@@ -246,13 +246,13 @@ class Visitor(Client):
     def _instead(self, why: str, seconds: float | None) -> str:
         """What came instead of an answer, in words."""
         rest = self.received[self.taken:]
+        if why.startswith(("not ", "it has ", "its ")):  # no good answer
+            return why
         came = f"only {shown(rest)} came" if rest else "nothing came"
         if self.ended == "end":
             return f"{came}, and the server closed the connection"
         if self.ended:
             return f"{came}, and the connection was reset"
-        if why.startswith("not "):
-            return why
         patience = self.timeout if seconds is None else seconds
         return f"{came} within {patience:g} s"
 
