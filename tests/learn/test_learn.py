@@ -14,9 +14,10 @@ import psutil
 import pytest
 
 from tools.learn import desk as learn_desk
-from tools.learn import exercises
+from tools.learn import exercises, limited
 from tools.learn.__main__ import main
 from tools.learn.examine import MARK
+from tools.learn.student import Program, Wrong, eventually
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -359,6 +360,48 @@ def test_watch_checks_again_on_save(desk: Desk) -> None:
         watching.kill()
         watching.wait()
         watching.stdout.close()
+
+
+FORKS = """
+import os, threading, time
+if os.fork():
+    time.sleep(600)
+{more}
+threading.Thread(target=time.sleep, args=[600], daemon=True).start()
+print("Serving on http://127.0.0.1:1/ (Ctrl-C to stop)", flush=True)
+ended = time.monotonic() + 600
+while time.monotonic() < ended:
+    if os.fork() == 0:
+        sum(range(300_000))
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "leaves", [False, pytest.param(True, marks=pytest.mark.skipif(
+        sys.platform != "linux", reason="who leaves is found on Linux only"
+    ))]
+)
+def test_a_parent_that_idles_hides_nothing(
+    tmp_path: Path, leaves: bool
+) -> None:
+    file = tmp_path / "server.py"
+    more = "os.setsid()\nif os.fork(): os._exit(0)" if leaves else ""
+    file.write_text(FORKS.replace("{more}", more))
+    plan = json.dumps({"home": str(tmp_path), "uid": 0, "limits": {}})
+    caged = [sys.executable, "-IS", limited.__file__, plan, sys.executable]
+    program = Program(file, caged if leaves else ())
+    try:
+        server = program.start()
+        assert len(server.thread_ids()) >= 3 and server.threads() >= 3
+        before = server.sleeps()
+        assert eventually(server.runs)
+        assert eventually(lambda: server.sleeps() > before + 10)
+        with pytest.raises(Wrong, match="kept the CPU busy"):
+            server.expect_idle()
+    finally:
+        program.end()
 
 
 # A teacher's own set --------------------------------------------------------

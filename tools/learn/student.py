@@ -476,13 +476,27 @@ class Serving(Launched):
             )
         return READY.split(self.output)[-1]
 
-    # What it costs; see Launched for more.
+    # What it costs, over all of its processes; see Launched for more.
 
     def runs(self) -> bool:
-        """Does its own process run, or wait for the CPU, now?"""
-        with contextlib.suppress(psutil.Error):
-            return bool(self.own().status() == psutil.STATUS_RUNNING)
-        return False
+        """Does one of them run, or wait for the CPU, now?"""
+        return bool(self._sum(lambda p: p.status() == psutil.STATUS_RUNNING))
+
+    def cpu(self) -> float:
+        """CPU seconds so far, of children that have ended as well."""
+        return self._sum(lambda p: sum(p.cpu_times()[:4]))
+
+    def thread_ids(self) -> set[int]:
+        """The threads, by the kernel's numbers."""
+        found = set()
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):  # just ended
+                found |= {thread.id for thread in process.threads()}
+        return found
+
+    def sleeps(self) -> int:
+        """How many times they have fallen asleep in the kernel so far."""
+        return int(self._sum(lambda p: p.num_ctx_switches().voluntary))
 
     def falls_asleep(self, seconds: float = 0.2) -> bool:
         """Wait until it has slept for so long: it has nothing to do.
@@ -517,10 +531,6 @@ class Serving(Launched):
     def workers(self) -> list[psutil.Process]:
         """Those of its children that still run: a zombie does not."""
         return [p for p in self.children() if alive(p)]
-
-    def sleeps(self) -> int:
-        """How many times it has fallen asleep in the kernel so far."""
-        return int(self.own().num_ctx_switches().voluntary)
 
 
 def get(
