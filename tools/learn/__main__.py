@@ -169,8 +169,8 @@ def start_one(options: argparse.Namespace) -> int:
     )
     if kept:
         console.print(
-            f"You had begun this one. Kept as you left it: {', '.join(kept)}.\n"
-            "For one of ours again, rename yours and start once more; for "
+            "You had begun this one. Kept as you left it: "
+            f"{', '.join(kept)}.\nFor one of ours again, rename yours and start once more; for "
             f"all: ./learn.sh reset {exercise.id}"
         )
     console.print(
@@ -206,8 +206,8 @@ def check(exercise: Exercise, first_only: bool = True) -> bool:
     say(exercise, report)
     if changed := {*desk.changed(exercise)} & {*exercise.companions()}:
         console.print(
-            f"  [yellow]{' and '.join(sorted(changed))} beside your file: missing or "
-            "changed. The tests use ours. To have it as well, remove yours "
+            f"  [yellow]{' and '.join(sorted(changed))} beside your file: "
+            "missing or changed. The tests use ours. To have it as well, remove yours "
             f"and type ./learn.sh start {exercise.id}[/]\n"
         )
     return report.passed
