@@ -170,8 +170,8 @@ def start_one(options: argparse.Namespace) -> int:
     if kept:
         console.print(
             "You had begun this one. Kept as you left it: "
-            f"{', '.join(kept)}.\nFor one of ours again, rename yours and start once more; for "
-            f"all: ./learn.sh reset {exercise.id}"
+            f"{', '.join(kept)}.\nFor one of ours again, rename yours and "
+            f"start once more; for all: ./learn.sh reset {exercise.id}"
         )
     console.print(
         f"Your file:  {folder}/{exercise.file}\n"
@@ -207,8 +207,8 @@ def check(exercise: Exercise, first_only: bool = True) -> bool:
     if changed := {*desk.changed(exercise)} & {*exercise.companions()}:
         console.print(
             f"  [yellow]{' and '.join(sorted(changed))} beside your file: "
-            "missing or changed. The tests use ours. To have it as well, remove yours "
-            f"and type ./learn.sh start {exercise.id}[/]\n"
+            "missing or changed. The tests use ours. To have it as well, "
+            f"remove yours and type ./learn.sh start {exercise.id}[/]\n"
         )
     return report.passed
 
