@@ -96,6 +96,26 @@ def test_start(desk: Desk) -> None:
     assert desk.file.read_text() == "# mine\n"
 
 
+def test_the_first_start_without_a_net(tmp_path: Path) -> None:
+    for name in ("learn.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "venv.sh", tmp_path / "tools")
+    python = tmp_path / "python"  # whose pip finds nothing
+    python.write_text(
+        "#!/bin/sh\nmkdir -p .venv/bin\necho exit 1 > .venv/bin/python\n"
+        "chmod +x .venv/bin/python\n"
+    )
+    python.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "learn.sh", "list"], env={**os.environ, "PYTHON": python},
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 1
+    page, _, section = done.stderr.split()[-1].partition("#")
+    assert f"{{ #{section} }}" in (ROOT / page).read_text("utf-8")
+
+
 def test_unknown_exercise(desk: Desk) -> None:
     said = desk.run("start", "09.1", status=2)
     assert "there is no exercise '09.1'" in said
