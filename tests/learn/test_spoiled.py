@@ -6,6 +6,7 @@
 import pytest
 
 from tools.learn import exercises, spoiled
+from tools.learn.desk import shown
 from tools.learn.exercises import Exercise
 
 each = pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_no_other_file_passes(exercise: Exercise) -> None:
         if spoiled.is_near(exercise, path)
     ]
     spoiling = [
-        spoiled.shown(path) for (_, path), report in spoiled.examined(near)
+        shown(path) for (_, path), report in spoiled.examined(near)
         if report.passed
     ]
     assert not spoiling

@@ -12,14 +12,13 @@ import argparse
 import ast
 import functools
 import multiprocessing
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from tools.learn import exercises
-from tools.learn.desk import from_caller
+from tools.learn.desk import from_caller, shown
 from tools.learn.examine import Report, examine
 from tools.learn.exercises import Exercise
 from tools.learn.record import SEED
@@ -123,11 +122,6 @@ def examined(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, Report]]:
                 yield running[done], done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def shown(path: Path) -> str:
-    """A path from the root of the repository, if it lies there."""
-    return os.path.relpath(path, ROOT) if ROOT in path.parents else str(path)
 
 
 def main(words: list[str] | None = None) -> int:
