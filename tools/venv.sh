@@ -33,11 +33,15 @@ make_venv() {
             return 1
         fi
         rm -f .venv-error
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-            --upgrade "pip>=25.1" || return 1
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-            --constraint constraints.txt \
-            --group bench --group site --group test || return 1
+        if ! .venv/bin/python -m pip install --quiet \
+            --disable-pip-version-check --upgrade "pip>=25.1" ||
+            ! .venv/bin/python -m pip install --quiet \
+                --disable-pip-version-check --constraint constraints.txt \
+                --group bench --group site --group test; then
+            echo "The packages could not be installed. How to prepare them" \
+                "for a machine without a network: docs/teach/lab.md#offline" >&2
+            return 1
+        fi
         echo "$wanted" >.venv/made-from
     fi
     PATH="$PWD/.venv/bin:$PATH"

@@ -539,7 +539,7 @@ USES: dict[str, tuple[str | bytes, str]] = {
         "found = mmap.mmap(-1, 900 << 20, flags)\n"
         "time.sleep(60)\n", "more than 768 MB of memory",
     ),
-    "prints": (PRINTS.replace("{file}", "stdout"), "first line was 'xxx"),
+    "prints": (PRINTS.replace("{file}", "stdout"), "File too large"),
     "complains": (PRINTS.replace("{file}", "stderr"), "it ended: xxx"),
     "terminal": (
         "raise SystemExit('\\x1b[31mred\\x07')\n", r"\\x1b\[31mred"

@@ -14,12 +14,27 @@ import psutil
 import pytest
 
 from tools.learn import desk as learn_desk
-from tools.learn import exercises
+from tools.learn import exercises, limited
 from tools.learn.__main__ import main
 from tools.learn.examine import MARK
+from tools.learn.student import Program, Wrong, eventually
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
+
+
+# A server that gives the same answer to everybody.
+ANSWERS = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
+print(f"Serving on http://127.0.0.1:{port}/ (Ctrl-C to stop)", flush=True)
+while True:
+    sock, _ = listener.accept()
+    with sock:
+        sock.recv(4096)
+        sock.sendall(%r)
+"""
 
 
 class Desk:
@@ -37,8 +52,9 @@ class Desk:
         assert done == status, said
         return said
 
-    def solve(self) -> None:
-        self.file.write_text(FIRST.solution.read_text())
+    def solve(self, before: str = "") -> None:
+        """Write the solution; before: lines above it."""
+        self.file.write_text(before + FIRST.solution.read_text())
 
 
 @pytest.fixture
@@ -80,6 +96,26 @@ def test_start(desk: Desk) -> None:
     assert desk.file.read_text() == "# mine\n"
 
 
+def test_the_first_start_without_a_net(tmp_path: Path) -> None:
+    for name in ("learn.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "venv.sh", tmp_path / "tools")
+    python = tmp_path / "python"  # whose pip finds nothing
+    python.write_text(
+        "#!/bin/sh\nmkdir -p .venv/bin\necho exit 1 > .venv/bin/python\n"
+        "chmod +x .venv/bin/python\n"
+    )
+    python.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "learn.sh", "list"], env={**os.environ, "PYTHON": python},
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 1
+    page, _, section = done.stderr.split()[-1].partition("#")
+    assert f"{{ #{section} }}" in (ROOT / page).read_text("utf-8")
+
+
 def test_unknown_exercise(desk: Desk) -> None:
     said = desk.run("start", "09.1", status=2)
     assert "there is no exercise '09.1'" in said
@@ -104,6 +140,33 @@ def test_the_first_success(desk: Desk) -> None:
     assert "to the letter" in desk.run("diff", "02.1")
 
 
+def test_notes_are_not_overwritten(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    mine = {name: f"# my {name}\n" for name in ("task.md", "web.py")}
+    for name, text in mine.items():
+        (desk.file.parent / name).write_text(text)
+    said = desk.run("start", "02.1")
+    assert "Kept as you left it: task.md, web.py." in said
+    for name, text in mine.items():
+        assert (desk.file.parent / name).read_text() == text
+    said = desk.run("reset", "02.1")
+    for name, text in mine.items():
+        path = desk.file.parent / name
+        (kept,) = path.parent.glob(f"{path.stem}-*{path.suffix}")
+        assert kept.read_text() == text and kept.name in said
+        assert path.read_text() != text
+
+
+def test_check_without_a_name_checks_all_that_is_begun(desk: Desk) -> None:
+    (desk.my / "03.1").mkdir(parents=True)  # its file was removed
+    for number in ("01.2", "02.1"):
+        desk.run("start", number)
+        (desk.my / number / "server.py").write_text("")
+    said = desk.run("check", status=1)
+    assert re.findall(r"^0\d\.\d", said, re.M) == ["01.2", "02.1"]
+    assert "0 of 2 exercises pass." in said
+
+
 def test_hints_come_one_by_one(desk: Desk) -> None:
     desk.run("start", "02.1")
     assert desk.run("hint", "02.1").count("Hint ") == 1
@@ -114,6 +177,19 @@ def test_give_up(desk: Desk) -> None:
     desk.run("start", "02.1")
     assert "def receive" in desk.run("solution", "02.1", "--give-up")
     assert "+++ the solution" in desk.run("diff", "02.1")
+
+
+def test_who_reads_may_have_enough(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.learn", "solution", "--give-up"],
+        cwd=ROOT, env={**os.environ, "SEVEN_MY": str(desk.my)},
+        stdout=writes, stderr=subprocess.PIPE, check=False,
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_reset_keeps_a_backup(desk: Desk) -> None:
@@ -148,10 +224,20 @@ def test_reset_keeps_a_backup(desk: Desk) -> None:
             "it was refused",
         ),
         ("import os\nos.kill(os.getpid(), 9)\n", "it ended"),
+        ("# coding: hex\nx = 1\n", "server.py: save the file as UTF-8"),
+        (ANSWERS % b"HTTP/1.0 405 No\r\n\r\n", "it has no Content-Length"),
+        (
+            ANSWERS % b"HTTP/1.0 405 No\r\nContent-Length: 1x\r\n\r\n",
+            "Content-Length is '1x'",
+        ),
+        (
+            ANSWERS % b"HTTP/1.0 405 No\r\nServer: caf\xe9\r\n"
+            b"Content-Length: 0\r\n\r\n", "status 405 came",
+        ),
     ],
     ids=[
         "syntax", "empty", "crash", "endless", "silent", "prints", "port",
-        "killed",
+        "killed", "coding", "no length", "wrong length", "latin-1",
     ],
 )
 def test_what_goes_wrong_is_said(
@@ -171,6 +257,18 @@ def test_an_error_while_serving_is_shown(desk: Desk) -> None:
     said = " ".join(desk.run("check", "02.1", status=1).split())
     assert "nothing came, and the server closed the connection" in said
     assert "On its terminal: NameError: name 'dta' is not defined" in said
+
+
+def test_answers_that_end_too_early(desk: Desk) -> None:
+    desk.run("start", "01.3")
+    file = desk.my / "01.3" / "answers.py"
+    for text, sentence in (
+        ("import sys\nsys.exit()\n", "it calls exit()"),
+        ("import os\nos._exit(0)\n", "it ended before"),
+    ):
+        file.write_text(text)
+        said = desk.run("check", "01.3", status=1)
+        assert sentence in said and "The test itself failed" not in said
 
 
 def test_a_file_that_is_not_utf_8(desk: Desk) -> None:
@@ -202,9 +300,7 @@ def test_a_report_that_cannot_be_written(desk: Desk) -> None:
 
 def test_nothing_is_left_behind(desk: Desk) -> None:
     desk.run("start", "02.1")
-    text = FIRST.solution.read_text()
-    desk.file.write_text(
-        text.replace("from __future__ import annotations\n", '''
+    desk.solve('''
 import os, signal, time
 if os.fork() == 0:
     os.setsid()
@@ -213,19 +309,27 @@ if os.fork() == 0:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(600)
 ''')
-    )
     desk.run("check", "02.1")
     assert not left_behind(str(desk.my))
 
 
 def test_who_prints_a_lot_goes_on(desk: Desk) -> None:
-    # More than a pipe holds: nobody has to read it.
+    # Far more than a pipe holds, and before the ready line.
     desk.run("start", "02.1")
-    much = "received += data; print('x' * 200_000, flush=True)"
-    text = FIRST.solution.read_text().replace("received += data", much)
-    assert much in text
-    desk.file.write_text(text)
+    desk.solve("print('x' * 8_000_000)\n")
     assert "Passed." in desk.run("check", "02.1")
+
+
+def test_what_it_wrote_is_shown(desk: Desk) -> None:
+    desk.run("start", "02.1")
+    desk.file.write_text(
+        "print(*range(99), 'mine\\x1b[31m', sep='\\n')\nprint(dta)\n"
+    )
+    said = desk.run("check", "02.1", status=1)
+    assert "it ended: NameError" in said
+    assert "Your program printed:\n      | ...\n      | 60\n" in said
+    assert "| mine\N{REPLACEMENT CHARACTER}[31m\n" in said
+    assert "On stderr:\n      | Traceback" in said
 
 
 def test_report(desk: Desk) -> None:
@@ -270,6 +374,48 @@ def test_watch_checks_again_on_save(desk: Desk) -> None:
         watching.kill()
         watching.wait()
         watching.stdout.close()
+
+
+FORKS = """
+import os, threading, time
+if os.fork():
+    time.sleep(600)
+{more}
+threading.Thread(target=time.sleep, args=[600], daemon=True).start()
+print("Serving on http://127.0.0.1:1/ (Ctrl-C to stop)", flush=True)
+ended = time.monotonic() + 600
+while time.monotonic() < ended:
+    if os.fork() == 0:
+        sum(range(300_000))
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "leaves", [False, pytest.param(True, marks=pytest.mark.skipif(
+        sys.platform != "linux", reason="who leaves is found on Linux only"
+    ))]
+)
+def test_a_parent_that_idles_hides_nothing(
+    tmp_path: Path, leaves: bool
+) -> None:
+    file = tmp_path / "server.py"
+    more = "os.setsid()\nif os.fork(): os._exit(0)" if leaves else ""
+    file.write_text(FORKS.replace("{more}", more))
+    plan = json.dumps({"home": str(tmp_path), "uid": 0, "limits": {}})
+    caged = [sys.executable, "-IS", limited.__file__, plan, sys.executable]
+    program = Program(file, caged if leaves else ())
+    try:
+        server = program.start()
+        assert len(server.thread_ids()) >= 3 and server.threads() >= 3
+        before = server.sleeps()
+        assert eventually(server.runs)
+        assert eventually(lambda: server.sleeps() > before + 10)
+        with pytest.raises(Wrong, match="kept the CPU busy"):
+            server.expect_idle()
+    finally:
+        program.end()
 
 
 # A teacher's own set --------------------------------------------------------

@@ -65,7 +65,7 @@ def read_head(data: bytes) -> tuple[Answer, int] | None:
         line = FIELD.match(data, at)
         if not line:
             raise NoAnswer(f"not a header field: {data[at:end]!r}")
-        fields.append((line[1].decode(), line[2].decode().strip()))
+        fields.append((line[1].decode(), line[2].decode("latin-1").strip()))
         at = line.end()
     return Answer(match[1].decode(), int(match[2]), fields), end + 4
 
@@ -79,7 +79,10 @@ def read_answer(data: bytes, head: bool = False) -> Answer | None:
     if not head and answer.status not in (204, 304) and answer.status > 199:
         length = answer.get("Content-Length")
         if not length.isdecimal():
-            raise NoAnswer(f"Content-Length is {length!r}: {data[:200]!r}")
+            said = f"its Content-Length is {length!r}" if length else (
+                "it has no Content-Length"
+            )
+            raise NoAnswer(f"{said}: {data[:200]!r}")
         start, size = size, size + int(length)
         answer.body = data[start:size]
     answer.raw = data[:size]

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import difflib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,20 +26,26 @@ WATCH_SECONDS = 0.5  # between two looks at the files
 def main(words: Sequence[str] | None = None) -> int:
     """Do what the command line says; the exit status.
 
-    0: done, or passed; 1: not passed; 2: wrong usage; 130: interrupted.
+    0: done, or passed; 1: not passed; 2: wrong usage; 130: interrupted;
+    141: nobody reads what we say any more.
     """
     options = read_words(words)
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         if options.set:
             desk.use(options.set)
-        return command(options)
+        status = command(options)
+        sys.stdout.flush()
+        return status
     except (ExerciseError, DeskError) as error:
         print(f"learn.sh: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         console.print()
         return 130
+    except BrokenPipeError:  # who reads has enough, as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def read_words(words: Sequence[str] | None) -> argparse.Namespace:
@@ -106,7 +113,7 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
 
 def begun(or_none: bool = False) -> list[Exercise]:
     """All that were begun. Raises DeskError if there is none."""
-    found = [e for e in exercises.everything() if desk.place(e).is_dir()]
+    found = [e for e in exercises.everything() if desk.is_begun(e)]
     if not found and not or_none:
         raise DeskError("nothing is begun yet: ./learn.sh start 02.1")
     return found
@@ -139,7 +146,7 @@ def show_list(options: argparse.Namespace) -> int:
         mark, said = " ", ""
         if note.passed:
             mark, said = "[green]✓[/]", f"[dim]passed {note.passed}[/]"
-        elif desk.place(exercise).is_dir():
+        elif desk.is_begun(exercise):
             mark, said = "[yellow]·[/]", "[yellow]begun[/]"
         rows.append([
             mark, exercise.id, escape(exercise.title),
@@ -158,17 +165,18 @@ def show_list(options: argparse.Namespace) -> int:
 def start_one(options: argparse.Namespace) -> int:
     """Copy an exercise to my/ and say what to do next."""
     exercise = exercises.by_id(options.exercise)
-    new = desk.start(exercise)
+    kept = desk.start(exercise)
     folder = desk.shown(desk.place(exercise))
     console.print(
         f"[bold]{exercise.id} {escape(exercise.title)}[/]  "
         f"[dim]about {exercise.minutes} minutes[/]\n\n"
         f"{escape(exercise.task)}\n"
     )
-    if not new:
+    if kept:
         console.print(
-            f"You had begun this one: {folder}/{exercise.file} is as you left "
-            f"it.\nTo begin again: ./learn.sh reset {exercise.id}"
+            "You had begun this one. Kept as you left it: "
+            f"{', '.join(kept)}.\nFor one of ours again, rename yours and "
+            f"start once more; for all: ./learn.sh reset {exercise.id}"
         )
     console.print(
         f"Your file:  {folder}/{exercise.file}\n"
@@ -201,11 +209,11 @@ def check(exercise: Exercise, first_only: bool = True) -> bool:
         note.passed = time.strftime("%Y-%m-%d %H:%M")
     desk.keep(exercise, note)
     say(exercise, report)
-    if changed := desk.changed(exercise):
+    if changed := {*desk.changed(exercise)} & {*exercise.companions()}:
         console.print(
-            f"  [yellow]{' and '.join(changed)} beside your file: missing or "
-            f"changed. The tests use ours; ./learn.sh start {exercise.id} "
-            "puts it right.[/]\n"
+            f"  [yellow]{' and '.join(sorted(changed))} beside your file: "
+            "missing or changed. The tests use ours. To have it as well, "
+            f"remove yours and type ./learn.sh start {exercise.id}[/]\n"
         )
     return report.passed
 
@@ -220,6 +228,8 @@ def say(exercise: Exercise, report: Report) -> None:
             console.print(f"  [red]✗ {escape(outcome.title)}[/]")
             for line in told(outcome):
                 console.print(f"      {escape(line)}")
+            for line in outcome.wrote:
+                console.print(f"      [dim]{escape(line)}[/]")
     if report.trouble:
         console.print(f"  [red]✗[/] {escape(report.trouble)}")
     left = report.total - len(report.outcomes)
@@ -324,11 +334,10 @@ def show_diff(options: argparse.Namespace) -> int:
 def reset(options: argparse.Namespace) -> int:
     """The starter again."""
     exercise = one(options)
-    backup = desk.reset(exercise)
-    console.print(
-        f"{desk.shown(desk.place(exercise))}/{exercise.file} is as at the "
-        f"start; what you had is in {desk.shown(backup)}."
-    )
+    kept = desk.reset(exercise)
+    console.print(f"{desk.shown(desk.place(exercise))}/ is as at the start.")
+    for path in kept:
+        console.print(f"What you had is in {desk.shown(path)}")
     return 0
 
 

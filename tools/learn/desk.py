@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 import json
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +56,15 @@ def place(exercise: Exercise) -> Path:
     return MY / exercise.id
 
 
+def is_begun(exercise: Exercise) -> bool:
+    """Has the student a file for it?"""
+    return (place(exercise) / exercise.file).is_file()
+
+
 def own_file(exercise: Exercise) -> Path:
     """The student's file. Raises DeskError if it is not there yet."""
     path = place(exercise) / exercise.file
-    if not path.is_file():
+    if not is_begun(exercise):
         raise DeskError(
             f"there is no {shown(path)} yet: ./learn.sh start {exercise.id}"
         )
@@ -114,48 +118,56 @@ def keep(exercise: Exercise, changed: Note) -> None:
     save_json(MY / ".progress.json", text)
 
 
-def start(exercise: Exercise) -> bool:
-    """Lay out the starter and what belongs to it; False if it was there.
+def start(exercise: Exercise) -> list[str]:
+    """Lay out the starter and what belongs to it, as far as it is missing.
 
-    The student's own file is left alone, the others are put right.
+    The names of the files that were there and have been changed.
     """
     folder = place(exercise)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in exercise.companions().items():
-        (folder / name).write_text(text, "utf-8")
+    for name, text in ours(exercise).items():
+        if not (folder / name).exists():
+            (folder / name).write_text(text, "utf-8")
+    return changed(exercise)
+
+
+def ours(exercise: Exercise) -> dict[str, str]:
+    """What lies in the student's folder at the start: name -> text."""
     task = f"# {exercise.id} {exercise.title}\n\n{exercise.task}\n"
-    (folder / "task.md").write_text(task, "utf-8")
-    own = folder / exercise.file
-    if own.exists():
-        return False
-    shutil.copyfile(exercise.starter, own)
-    return True
+    starter = exercise.starter.read_text("utf-8")
+    return {
+        exercise.file: starter, "task.md": task, **exercise.companions()
+    }
 
 
 def changed(exercise: Exercise) -> list[str]:
-    """The files beside the student's that are no longer what they were."""
+    """The files that are no longer what they were at the start."""
     folder = place(exercise)
     return [
-        name for name, text in exercise.companions().items()
+        name for name, text in ours(exercise).items()
         if not (folder / name).is_file()
         or (folder / name).read_bytes() != text.encode()
     ]
 
 
-def reset(exercise: Exercise) -> Path:
-    """The starter again; the student's file is kept. Its new path."""
-    own = own_file(exercise)
-    stem = f"{own.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    names = (f"{stem}{n or ''}{own.suffix}" for n in itertools.count(0, -1))
-    backup = next(
-        path for path in map(own.with_name, names) if not path.exists()
-    )
-    own.rename(backup)
+def reset(exercise: Exercise) -> list[Path]:
+    """All as at the start; what the student changed is kept: where."""
+    own_file(exercise)
+    now = time.strftime("%Y%m%d-%H%M%S")
+    kept = []
+    for path in map(place(exercise).joinpath, start(exercise)):
+        names = (
+            path.with_stem(f"{path.stem}-{now}{n or ''}")
+            for n in itertools.count(0, -1)
+        )
+        kept.append(next(name for name in names if not name.exists()))
+        path.rename(kept[-1])
     start(exercise)
-    return backup
+    return kept
 
 
 def changed_at(exercise: Exercise) -> float:
     """When the student's file was saved last; 0 if there is none."""
-    own = place(exercise) / exercise.file
-    return own.stat().st_mtime if own.is_file() else 0
+    with contextlib.suppress(FileNotFoundError):
+        return (place(exercise) / exercise.file).stat().st_mtime
+    return 0

@@ -35,7 +35,8 @@ class Outcome:
     """What one test did.
 
     title: what it wants to see; story: what its clients did; expected
-    and came: in words, if it failed.
+    and came: in words, if it failed; wrote: what the student's program
+    wrote meanwhile, its last lines.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Outcome:
     story: list[str] = field(default_factory=list)
     expected: str = ""
     came: str = ""
+    wrote: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -104,6 +106,7 @@ def examine(
     path: Path,
     *,
     first_only: bool = False,
+    hardest_first: bool = False,
     seed: int | None = None,
     longest: float = LONGEST,
     here: bool = False,
@@ -111,9 +114,10 @@ def examine(
 ) -> Report:
     """Run the tests of an exercise on the file at path.
 
-    first_only: stop at the first test that fails; seed: for tests that
-    throw dice; longest: seconds for all tests; here: in this process,
-    which is quicker and has no such limit, for files that we know.
+    first_only: stop at the first test that fails; hardest_first: begin
+    with those that the starter fails; seed: for tests that throw dice;
+    longest: seconds for all tests; here: in this process, which is
+    quicker and has no such limit, for files that we know.
     """
     around = around or Surroundings()
     report = Report(exercise.id)
@@ -135,6 +139,7 @@ def examine(
             "--python", json.dumps([*around.python]), str(exercise.tests),
         ]
         words += ["-x"] if first_only else []
+        words += ["--hardest-first"] if hardest_first else []
         words += [] if seed is None else ["--seed", str(seed)]
         if here:
             os.environ[MARK] = around.mark  # for what it starts, not for us

@@ -276,5 +276,6 @@ def tidy(report: Report) -> None:
     for outcome in report.outcomes:
         outcome.expected = clean(outcome.expected)
         outcome.story = [clean(s) for s in outcome.story[:SHOWN_LINES]]
+        outcome.wrote = []  # for the student's eyes
         lines = outcome.came.splitlines()[:SHOWN_LINES]
         outcome.came = "\n".join(clean(line) for line in lines)

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SEVEN_EXAMINED")
-PR_SET_NO_NEW_PRIVS = 38  # from <linux/prctl.h>
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38  # <linux/prctl.h>
 KEYCTL = {"x86_64": 250, "aarch64": 219}  # from <asm/unistd.h>
 KEYCTL_JOIN_SESSION_KEYRING = 1  # from <linux/keyctl.h>
 
@@ -41,6 +41,8 @@ def main() -> None:
         kernel = ctypes.CDLL(None)
         if call := KEYCTL.get(os.uname().machine):  # not our passwords
             kernel.syscall(call, KEYCTL_JOIN_SESSION_KEYRING, None)
+        # whose parent has ended stays our child, and is measured as well
+        kernel.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         # sudo and its like give no rights any more
         kernel.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.chdir(plan["home"])

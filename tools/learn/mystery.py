@@ -36,7 +36,7 @@ PAGE = "exercises/mystery.md"
 KEPT = ".mystery.json"  # in my/
 Rounds = list[tuple[str, str]]  # which server it was, and what was said
 # Nobody can tell these from another from outside: name -> the other's.
-ALIKE = {"06-protocol": "06"}
+ALIKE = {"06-protocol": "06", "06-coroutines": "05-heap"}
 ANSWERS = tuple(s.name for s in SERVERS if s.name not in ALIKE)
 MAIN = 'if __name__ == "__main__":\n'
 # http.server names itself in each answer, and no other server does.

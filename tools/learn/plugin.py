@@ -1,9 +1,9 @@
 """The pytest plugin that runs the tests of an exercise.
 
 Options: --student PATH, the student's file; --python WORDS, how Python is
-run for it (JSON); --seed NUMBER, for the dice; --outcomes PATH, where a
-line of JSON is written for each test, with what a student should read if
-it failed.
+run for it (JSON); --seed NUMBER, for the dice; --hardest-first, the tests
+that the starter fails, before all others; --outcomes PATH, where a line of
+JSON is written for each test, with what a student should read if it failed.
 """
 
 import json
@@ -21,6 +21,7 @@ from tools.learn import student
 from tools.learn.student import Program, Serving, Wrong
 
 Start = Callable[..., Serving]
+PROGRAM = pytest.StashKey[Program]()
 STORIES = 3  # of so many clients, or one more, in a message
 TRACEBACK_SECONDS = 0.3  # for a server to say why it hung up
 
@@ -31,7 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--student", required=True)
     group.addoption("--python", default="[]")
     group.addoption("--seed", type=int)
+    group.addoption("--hardest-first", action="store_true")
     group.addoption("--outcomes", required=True)
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Put those first that the starter fails, as recorded."""
+    if config.getoption("--hardest-first"):
+        said = (config.rootpath / "messages.txt").read_text("utf-8")
+        items.sort(key=lambda item: f"FAILED: {title(item)}\n" not in said)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -49,6 +60,7 @@ def program(request: pytest.FixtureRequest) -> Iterator[Program]:
         Path(config.getoption("--student")),
         json.loads(config.getoption("--python")),
     )
+    request.node.stash[PROGRAM] = found
     yield found
     found.end()
 
@@ -83,8 +95,7 @@ def pytest_pyfunc_call(
 ) -> Generator[None, object, object]:
     """A test has passed only if its servers came through it as well."""
     result = yield
-    found = pyfuncitem.funcargs.get("program")
-    if isinstance(found, Program):
+    if found := pyfuncitem.stash.get(PROGRAM, None):
         for serving in found.running:
             serving.expect_alive()
     return result
@@ -105,7 +116,9 @@ def pytest_runtest_makereport(
         }
         if call.excinfo is not None:
             line |= explain(call.excinfo.value)
-            line["came"] = on_terminals(item, str(line["came"]))
+            if found := item.stash.get(PROGRAM, None):
+                line["came"] = on_terminals(found, str(line["came"]))
+                line["wrote"] = found.wrote()
         with open(item.config.getoption("--outcomes"), "a") as file:
             file.write(json.dumps(line) + "\n")
     return report
@@ -133,15 +146,12 @@ def explain(error: BaseException) -> dict[str, object]:
     return {"story": story, "expected": expected, "came": came}
 
 
-def on_terminals(item: pytest.Item, came: str) -> str:
+def on_terminals(program: Program, came: str) -> str:
     """What came, and the traceback that a server wrote meanwhile.
 
     Nothing says so well what is wrong as the student's own error. It may
     come a moment after the connection has been closed.
     """
-    program = getattr(item, "funcargs", {}).get("program")
-    if not isinstance(program, Program):
-        return came
     running = program.running
 
     def said() -> list[str]:

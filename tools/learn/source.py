@@ -46,7 +46,9 @@ def why_not(path: Path, name: str) -> str:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         return f"{name}, line {line}: save the file as UTF-8"
-    except (OSError, ValueError, LookupError) as error:
+    except LookupError:  # it names a coding that is none of text
+        return f"{name}: save the file as UTF-8"
+    except (OSError, ValueError) as error:
         return f"{name} cannot be read: {error}"
     return ""
 

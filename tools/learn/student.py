@@ -31,6 +31,7 @@ LOOK_SECONDS = 0.02  # between two looks at what may come true
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
 MOST_SHOWN = 2000  # characters of the last line of a traceback
+LAST_LINES, LAST_BYTES = 40, 4000  # of what a program wrote, beside a failure
 LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
 # How Python is run, unless behind a cage: who prints for ever fills no
 # disk (blocks of 512 bytes: 16 MB).
@@ -245,13 +246,13 @@ class Visitor(Client):
     def _instead(self, why: str, seconds: float | None) -> str:
         """What came instead of an answer, in words."""
         rest = self.received[self.taken:]
+        if why.startswith(("not ", "it has ", "its ")):  # no good answer
+            return why
         came = f"only {shown(rest)} came" if rest else "nothing came"
         if self.ended == "end":
             return f"{came}, and the server closed the connection"
         if self.ended:
             return f"{came}, and the connection was reset"
-        if why.startswith("not "):
-            return why
         patience = self.timeout if seconds is None else seconds
         return f"{came} within {patience:g} s"
 
@@ -266,6 +267,7 @@ class Program:
         self.path = path
         self.python = list(python or PYTHON)
         self.running: list[Serving] = []
+        self.answering: Launched | None = None
 
     def start(self, *options: str, descriptors: int = 0) -> "Serving":
         """Start it as a server on a free port, wait until it is ready.
@@ -274,7 +276,7 @@ class Program:
         many it may open (``ulimit -n``). Raises Wrong if it does not come
         up.
         """
-        words = [*self.python, str(self.path), *options]
+        words = [*self.python, "-u", str(self.path), *options]
         for option, value in (("--port", "0"), ("--delay", "0.05")):
             words += [] if option in words else [option, value]
         server = Serving(
@@ -292,31 +294,43 @@ class Program:
         """
         code = (
             "import json, runpy, sys\n"
-            "found = runpy.run_path(sys.argv[1])\n"
-            "print(json.dumps({k: v for k, v in found.items()"
+            "try:\n    found = runpy.run_path(sys.argv[1])\n"
+            "except SystemExit:\n    sys.exit('it calls exit()')\n"
+            "print('\\n' + json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
-        words = [*self.python, "-c", code, str(self.path)]
-        answering = Launched(words, cwd=self.path.parent)
-        try:
-            status = answering.wait(START_SECONDS)
-            if status is None:
-                raise Wrong(
-                    "that it ends", f"it still ran {START_SECONDS:g} s later"
-                )
-            if status:
-                raise Wrong("that it runs", last_error(answering.complaints))
-            found: dict[str, Any] = json.loads(
-                answering.output.splitlines()[-1]
+        words = [*self.python, "-u", "-c", code, str(self.path)]
+        self.answering = Launched(words, cwd=self.path.parent)
+        status = self.answering.wait(START_SECONDS)
+        if status is None:
+            raise Wrong(
+                "that it ends", f"it still ran {START_SECONDS:g} s later"
             )
-            return found
-        finally:
-            answering.kill()
+        if status:
+            raise Wrong(
+                "that it runs", last_error(self.answering.complaints)
+            )
+        try:
+            found = json.loads(self.answering.output.splitlines()[-1])
+        except (IndexError, ValueError):
+            raise Wrong("that it runs to its end", "it ended before") from None
+        return dict(found)
+
+    def wrote(self) -> list[str]:
+        """The end of what it wrote, without the ready line, in lines."""
+        programs = [p for p in (*self.running, self.answering) if p]
+        printed = READY.sub("", "".join(p.output for p in programs))
+        complained = "".join(p.complaints for p in programs)
+        return [
+            *last_lines("Your program printed:", printed),
+            *last_lines("On stderr:", complained),
+        ]
 
     def end(self) -> None:
         """Kill whatever still runs."""
-        for server in self.running:
-            server.kill()
+        for program in [*self.running, self.answering]:
+            if program:
+                program.kill()
 
 
 class Serving(Launched):
@@ -332,22 +346,22 @@ class Serving(Launched):
 
         def over() -> bool:
             """Has it spoken, ended, or had its time and the CPU for it?"""
-            return "\n" in self.output or self.ended() or (
+            return bool(READY.search(self.output)) or self.ended() or (
                 time.monotonic() > deadline
                 and (not self.runs() or self.cpu() > BUSY_SECONDS)
             )
 
         eventually(over, 4 * START_SECONDS)
         wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
-        if match := READY.match(self.output):
+        if match := READY.search(self.output):
             self.port = int(match[2])
             self._root = self.own()  # what a cage costs is not its cost
+        elif self.ended() and (self.complaints or not self.output):
+            came = "it ended: " + last_error(self.complaints)
+            raise Wrong("a server that starts", came)
         elif self.output:
             line = self.output.partition("\n")[0].rstrip().encode()
             raise Wrong(wanted, f"its first line was {shown(line)}")
-        elif self.ended():
-            came = "it ended: " + last_error(self.complaints)
-            raise Wrong("a server that starts", came)
         else:
             busy = self.runs() and self.cpu() > BUSY_SECONDS
             raise Wrong(
@@ -460,15 +474,29 @@ class Serving(Launched):
                 f"its status was {status}"
                 + (f": {last_error(said)}" if said else ""),
             )
-        return self.output.partition("\n")[2]
+        return READY.split(self.output)[-1]
 
-    # What it costs; see Launched for more.
+    # What it costs, over all of its processes; see Launched for more.
 
     def runs(self) -> bool:
-        """Does its own process run, or wait for the CPU, now?"""
-        with contextlib.suppress(psutil.Error):
-            return bool(self.own().status() == psutil.STATUS_RUNNING)
-        return False
+        """Does one of them run, or wait for the CPU, now?"""
+        return bool(self._sum(lambda p: p.status() == psutil.STATUS_RUNNING))
+
+    def cpu(self) -> float:
+        """CPU seconds so far, of children that have ended as well."""
+        return self._sum(lambda p: sum(p.cpu_times()[:4]))
+
+    def thread_ids(self) -> set[int]:
+        """The threads, by the kernel's numbers."""
+        found = set()
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):  # just ended
+                found |= {thread.id for thread in process.threads()}
+        return found
+
+    def sleeps(self) -> int:
+        """How many times they have fallen asleep in the kernel so far."""
+        return int(self._sum(lambda p: p.num_ctx_switches().voluntary))
 
     def falls_asleep(self, seconds: float = 0.2) -> bool:
         """Wait until it has slept for so long: it has nothing to do.
@@ -503,10 +531,6 @@ class Serving(Launched):
     def workers(self) -> list[psutil.Process]:
         """Those of its children that still run: a zombie does not."""
         return [p for p in self.children() if alive(p)]
-
-    def sleeps(self) -> int:
-        """How many times it has fallen asleep in the kernel so far."""
-        return int(self.own().num_ctx_switches().voluntary)
 
 
 def get(
@@ -568,3 +592,21 @@ def last_error(text: str) -> str:
         )
         where = f" ({call[1]}, line {call[2]})"
     return lines[-1].strip()[:MOST_SHOWN] + where
+
+
+def last_lines(label: str, text: str) -> list[str]:
+    """The last lines of what a program wrote, none if it wrote nothing."""
+    if not text.strip():
+        return []
+    lines = text[-LAST_BYTES:].splitlines()
+    if len(text) > LAST_BYTES or len(lines) > LAST_LINES:
+        lines = ["...", *lines[-LAST_LINES:]]
+    return [label, *(f"| {printable(line)}" for line in lines)]
+
+
+def printable(line: str) -> str:
+    """A line that does nothing to a terminal."""
+    return "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for c in line.expandtabs()
+    )
