@@ -18,11 +18,10 @@ class Handler(httpd.Handler):
 
     def do_GET(self) -> None:
         """Wait, compute, send the page (HEAD: all but the page)."""
-        if urlsplit(self.path).path not in ("/", ""):
+        if not self.is_here():
             self.send_error(404)
             return
-        if self.options.delay:
-            time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks: all wait
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -34,8 +33,18 @@ class Handler(httpd.Handler):
 
     do_HEAD = do_GET
 
+    def is_here(self) -> bool:
+        """Is it the page that is asked for?"""
+        return urlsplit(self.path).path in ("/", "")
+
     def refuse_method(self) -> None:
-        """Answer a method that is known, but not allowed here."""
+        """Answer a method that is known, but not allowed here.
+
+        Where nothing is, no method is allowed: that is a 404.
+        """
+        if not self.is_here():
+            self.send_error(404)
+            return
         body = b"<!doctype html>\n<title>405</title>\n"
         self.send_response(405)
         self.send_header("Allow", "GET, HEAD")

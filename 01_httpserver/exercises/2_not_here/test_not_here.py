@@ -57,6 +57,15 @@ def test_methods(server: Serving, dice: random.Random) -> None:
             expect_refused(visitor)
 
 
+def test_methods_elsewhere(server: Serving, dice: random.Random) -> None:
+    """On another path a method like DELETE gets 404: nothing is there."""
+    name = "".join(dice.choices("abcdefgh", k=8))
+    for method in ("DELETE", dice.choice(["POST", "PUT", "PATCH"])):
+        with server.visit(get(f"/{name}?x=/", method=method)) as visitor:
+            visitor.expect_status(404)
+            visitor.expect_closed()
+
+
 def test_at_once(start: Start) -> None:
     """Neither error waits: there is nothing to work on."""
     server = start("--delay", "30")
