@@ -129,6 +129,40 @@ def test_threads_come_free(start: Start, dice: random.Random) -> None:
         server.expect_page()
 
 
+def test_asleep(start: Start, dice: random.Random) -> None:
+    """While all threads are busy, the server leaves the CPU alone."""
+    workers = dice.randint(2, 5)
+    server = start("--workers", str(workers))
+    before = server.descriptors()
+    with telling(
+        f"--workers {workers}",
+        f"{workers + 2} clients connected and said nothing",
+    ), together([server.visit() for _ in range(workers + 2)]):
+        eventually(lambda: server.descriptors() >= before + workers)
+        server.expect_idle()
+
+
+def test_stop_when_nobody_asks(start: Start, dice: random.Random) -> None:
+    """Asked to stop while all threads wait for silent clients, it ends."""
+    workers = dice.randint(2, 5)
+    for again in (True, False):  # a busy machine may be too slow
+        server = start("--workers", str(workers))
+        before = server.descriptors()
+        with telling(
+            f"--workers {workers}",
+            f"{workers + 2} clients connected and said nothing",
+            "then we sent SIGTERM to the server",
+        ), together([server.visit() for _ in range(workers + 2)]):
+            eventually(lambda: server.descriptors() > before + workers - 1)
+            server.signal()
+            try:
+                server.expect_end(4)  # its alarm would end it after 5 s
+                return
+            except Wrong:
+                if not again:
+                    raise
+
+
 def test_stop(start: Start, dice: random.Random) -> None:
     """Asked to stop while all are busy, it finishes the request in work."""
     workers = dice.randint(3, 5)
