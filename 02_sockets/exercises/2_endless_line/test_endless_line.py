@@ -1,6 +1,5 @@
 """02.2: a request that is too long is refused while it comes."""
 
-import contextlib
 import random
 import select
 import time
@@ -10,13 +9,6 @@ from tools.learn.student import Serving, Visitor, Wrong, get, shown, telling
 
 MAX_HEAD = 16 * 1024  # as in web.py
 PATIENCE = 5.0  # seconds for a client that never stops
-
-
-def telling_longest(
-    longest: int, sent: str
-) -> contextlib.AbstractContextManager[None]:
-    """What goes wrong inside is told with the limit and what was sent."""
-    return telling(f"--longest {longest}", f"We sent {sent}")
 
 
 def send_for_ever(visitor: Visitor, data: bytes) -> None:
@@ -83,12 +75,12 @@ def test_long_line_at_once(start: Start, dice: random.Random) -> None:
     """A line with a byte too much gets 414, though all of it is there."""
     longest = dice.randrange(100, 2000)
     server = start("--longest", str(longest))
-    with telling_longest(longest, "a request line with one more"):
-        with server.visit(get(line_of(longest + 1))) as visitor:
-            visitor.expect_status(414)
-    with telling_longest(longest, "a request line of just as many"):
-        with server.visit(get(line_of(longest))) as visitor:
-            visitor.expect_status(404)
+    for size, status in ((longest + 1, 414), (longest, 404)):
+        with telling(
+            f"--longest {longest}",
+            f"We sent a request with a first line of {size} bytes",
+        ), server.visit(get(line_of(size))) as visitor:
+            visitor.expect_status(status)
 
 
 def test_long_head(server: Serving, dice: random.Random) -> None:
