@@ -35,8 +35,7 @@ class Handler(httpd.Handler):
 
     def refuse_method(self) -> None:
         """Answer a method that is known, but not allowed here."""
-        here = urlsplit(self.path).path in ("/", "")
-        self.send_error(405 if here else 404)
+        self.send_error(405, explain=f"{self.command} is not allowed")
 
     do_POST = do_PUT = do_PATCH = do_DELETE = refuse_method
     do_OPTIONS = do_TRACE = do_CONNECT = refuse_method

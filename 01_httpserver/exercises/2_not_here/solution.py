@@ -18,7 +18,7 @@ class Handler(httpd.Handler):
 
     def do_GET(self) -> None:
         """Wait, compute, send the page (HEAD: all but the page)."""
-        if not self.is_here():
+        if urlsplit(self.path).path not in ("/", ""):
             self.send_error(404)
             return
         time.sleep(self.options.delay)  # blocks: all wait
@@ -33,19 +33,10 @@ class Handler(httpd.Handler):
 
     do_HEAD = do_GET
 
-    def is_here(self) -> bool:
-        """Is it the page that is asked for?"""
-        return urlsplit(self.path).path in ("/", "")
-
     def refuse_method(self) -> None:
-        """Answer a method that is known, but not allowed here.
-
-        Where nothing is, no method is allowed: that is a 404.
-        """
-        if not self.is_here():
-            self.send_error(404)
-            return
-        body = b"<!doctype html>\n<title>405</title>\n"
+        """Answer a method that is known, but not allowed here."""
+        text = f"<!doctype html>\n<p>405: {self.command} is not allowed.\n"
+        body = text.encode()
         self.send_response(405)
         self.send_header("Allow", "GET, HEAD")
         self.send_header("Content-Type", "text/html; charset=utf-8")
