@@ -1,6 +1,7 @@
 """Every exercise: its starter fails as recorded, its solutions pass."""
 
 import multiprocessing
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -61,8 +62,20 @@ def test_what_lies_beside_several_is_the_same() -> None:
     texts: dict[str, str] = {}
     for exercise in EVERYTHING:
         for name, text in exercise.companions().items():
-            if name.endswith(".py"):
+            if name.endswith(".py") and name != "web.py":
                 assert texts.setdefault(name, text) == text, exercise.id
+
+
+@each
+def test_web_shows_no_later_answer(exercise: Exercise) -> None:
+    text = exercise.companions().get("web.py", "")
+    if exercise.step < 4:
+        assert "class Client" not in text
+    if exercise.id < "03.2":  # it is what they write by hand
+        assert "class Connection" not in text
+    if text and exercise.step < 4:
+        named = re.findall(r"^(\w+)\(", text.split('"""')[1], re.MULTILINE)
+        assert named and all(f"\ndef {name}(" in text for name in named)
 
 
 @each

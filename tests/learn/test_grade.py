@@ -185,9 +185,9 @@ def test_the_table_and_the_reports(group: Class) -> None:
         (r["student"], r["exercises_passed"], r["tests_passed"], r["tests"],
          r["02.1"]) for r in rows[:3]
     ] == [
-        ("'=ben", "0", "2", "4", "failed"),
-        ("anna", "1", "4", "4", "passed"),
-        ("cleo", "0", "0", "4", "missing"),
+        ("'=ben", "0", "2", "5", "failed"),
+        ("anna", "1", "5", "5", "passed"),
+        ("cleo", "0", "0", "5", "missing"),
     ]
     said = {
         p.stem: p.read_text() for p in (group.folder / "reports").iterdir()
@@ -199,7 +199,7 @@ def test_the_table_and_the_reports(group: Class) -> None:
         in said["_ben"]
     )
     assert "not handed in" in said["cleo"]
-    assert "02.1 (2 of 4 tests)" in group.said
+    assert "02.1 (2 of 5 tests)" in group.said
     assert "02.1 (not handed in)" in group.said
     # Once more, with the seed that was noted.
     seed = json.loads(group.json.read_text())["seed"]
@@ -353,10 +353,10 @@ def test_one_reason_is_said_once(group: Class) -> None:
     missing = f"no_such_module_{'x' * 60}"
     group.hand_in("missing", f"import {missing}\n")
     group.grade("--reports", "reports")
-    assert "02.1 (0 of 4 tests: it ended: ModuleNotFoundError: " in group.said
+    assert "02.1 (0 of 5 tests: it ended: ModuleNotFoundError: " in group.said
     assert missing not in group.said  # in short
     text = (group.folder / "reports" / "missing.md").read_text()
-    assert text.count("- ✗ ") == 4, text
+    assert text.count("- ✗ ") == 5, text
     assert text.count("Expected: ") == text.count("But: ") == 1
     assert max(map(len, text.splitlines())) <= 79, text
     assert missing in "".join(text.split())

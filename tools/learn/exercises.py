@@ -17,12 +17,31 @@ import yaml  # type: ignore[import-untyped]
 from tools.servers import ROOT
 
 # web.py is cut from these: what 02 and 03 share, and below it what 04 and
-# 05 share and what all do.
+# 05 share and what all do. No step sees what a later exercise asks for.
 BLOCKING = ROOT / "02_sockets" / "server.py"
 LOOP = ROOT / "04_selectors" / "server.py"
 BANNER = "\n# === "
 END = '\n\nif __name__ == "__main__":'
 HINT = re.compile(r"^## Hint\b.*\n", re.MULTILINE)
+IMPORT = re.compile(r"(?:from [a-z.]+ )?import (\w+)")  # of one name
+CONTENTS = '''\
+"""What the servers share. You need not read it to use it:
+
+main(serve)         reads the command line, listens, calls serve
+announce(listener)  prints the line "Serving on ..."
+accept(listener)    the next client's socket; None: nobody is there
+stopping()          has somebody pressed Ctrl-C?
+parse(received)     the first request in these bytes; None: its end is
+                    still to come; raises BadRequest(status, reason)
+respond(request, keep_alive)  the answer to a request, as bytes
+refuse(error)       the answer to a BadRequest, as bytes
+compute(steps)      keeps the processor busy, as --compute asks for
+count(requests=1)   counts for the line that is printed at the end
+
+It is cut from 02_sockets/server.py, where it stands below the idea.
+"""
+
+'''
 home = ROOT  # or another folder laid out like it: a set of exercises
 KEYS = {"title", "minutes", "read", "file", "beside", "like"}
 
@@ -99,7 +118,39 @@ class Exercise:
             near = (self.folder / name, ROOT / step / name)
             path = next((p for p in near if p.exists()), near[0])
             found[name] = path.read_text("utf-8")
-        return {"web.py": web(), **found} if self.like else found
+        if not self.like:
+            return found
+        connection = "web.Connection" in self.starter.read_text("utf-8")
+        text = web() if self.step > 3 else early_web(connection)
+        return {"web.py": text, **found}
+
+
+@functools.cache
+def early_web(connection: bool) -> str:
+    """web.py up to step 03: nothing of the loop, and what it has, first.
+
+    connection: with the life of a connection, which 02 does by hand.
+    """
+    imports, body = shared(BLOCKING)
+    if not connection:
+        begin = body.index("\n# === Connection")
+        seconds = body[body.index("\nHEAD_SECONDS"):body.index("\nclock =")]
+        end = body.index("\n# === HTTP")
+        body = f"{body[:begin]}{seconds}\n{body[end:]}"
+    body = with_its_help(body)
+    needed = "\n".join(
+        line for line in imports.splitlines()
+        if not (name := IMPORT.fullmatch(line))
+        or re.search(rf"\b{name[1]}\b", body)
+    )
+    return f"{CONTENTS}{needed}\n\n{body}\n"
+
+
+def with_its_help(body: str) -> str:
+    """The help text is that of the program, not of web.py."""
+    return body.replace(
+        "description=__doc__", 'description=sys.modules["__main__"].__doc__'
+    )
 
 
 @functools.cache
@@ -112,10 +163,7 @@ def web() -> str:
     _, listener = shared(BLOCKING)
     listener = listener[:listener.index(BANNER, 1)]
     imports, body = shared(LOOP)
-    # The help text is that of the program, not of this file.
-    body = body.replace(
-        "description=__doc__", 'description=sys.modules["__main__"].__doc__'
-    )
+    body = with_its_help(body)
     docstring = (
         '"""What the servers share: all but their ideas.\n\n'
         "The exercises import it, so that their own files show nothing\n"

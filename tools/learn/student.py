@@ -457,6 +457,16 @@ class Serving(Launched):
         with contextlib.suppress(psutil.Error):
             self.own().send_signal(number)
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It does not run meanwhile, as if the computer were too busy."""
+        self.signal(signal.SIGSTOP)
+        eventually(lambda: self.own().status() == psutil.STATUS_STOPPED)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def expect_end(self, seconds: float = STOP_SECONDS) -> str:
         """Wait for its end with status 0; what it printed meanwhile.
 

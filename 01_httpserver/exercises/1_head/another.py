@@ -7,7 +7,6 @@ The task:   task.md
 import socket
 import time
 from argparse import Namespace
-from urllib.parse import urlsplit
 
 import httpd
 import web
@@ -17,41 +16,19 @@ class Handler(httpd.Handler):
     """Answers one request; http.server makes one for each client."""
 
     def do_GET(self) -> None:
-        """Send the page, head and body."""
-        if self.send_head():
-            self.wfile.write(httpd.PAGE)
+        """Wait, compute, send the page, head and body."""
+        time.sleep(self.options.delay)  # blocks: all wait
+        web.compute(self.options.compute)
+        self.do_HEAD()
+        self.wfile.write(httpd.PAGE)
 
     def do_HEAD(self) -> None:
         """Send the head of the page, and nothing else."""
-        self.send_head()
-
-    def send_head(self) -> bool:
-        """Wait, compute, send the head; False if it was an error."""
-        if urlsplit(self.path).path not in ("/", ""):
-            self.send_error(404)
-            return False
-        if self.options.delay:
-            time.sleep(self.options.delay)  # blocks: all wait
-        web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(httpd.PAGE)))
         self.send_header("Connection", "close")
         self.end_headers()
-        return True
-
-    def refuse_method(self) -> None:
-        """Answer a method that is known, but not allowed here."""
-        self.send_error(405)
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = refuse_method
-    do_OPTIONS = do_TRACE = do_CONNECT = refuse_method
-
-    def end_headers(self) -> None:
-        """Every 405 must say what is allowed (RFC 9110, 15.5.6)."""
-        if self.status == 405:
-            self.send_header("Allow", "GET, HEAD")
-        super().end_headers()
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:

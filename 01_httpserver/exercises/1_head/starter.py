@@ -7,7 +7,6 @@ The task:   task.md
 import socket
 import time
 from argparse import Namespace
-from urllib.parse import urlsplit
 
 import httpd
 import web
@@ -18,11 +17,7 @@ class Handler(httpd.Handler):
 
     def do_GET(self) -> None:
         """Wait, compute, send the page."""
-        if urlsplit(self.path).path not in ("/", ""):
-            self.send_error(404)
-            return
-        if self.options.delay:
-            time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks: all wait
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -32,19 +27,6 @@ class Handler(httpd.Handler):
         self.wfile.write(httpd.PAGE)
 
     # Here: who answers HEAD, and what.
-
-    def refuse_method(self) -> None:
-        """Answer a method that is known, but not allowed here."""
-        self.send_error(405)
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = refuse_method
-    do_OPTIONS = do_TRACE = do_CONNECT = refuse_method
-
-    def end_headers(self) -> None:
-        """Every 405 must say what is allowed (RFC 9110, 15.5.6)."""
-        if self.status == 405:
-            self.send_header("Allow", "GET, HEAD")
-        super().end_headers()
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:

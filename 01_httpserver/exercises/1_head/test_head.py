@@ -3,7 +3,8 @@
 import random
 
 from tools.common.raw_client import Answer
-from tools.learn.student import Serving, Wrong, get
+from tools.learn.plugin import Start
+from tools.learn.student import Serving, Wrong, get, telling
 
 
 def head_of(answer: Answer) -> list[tuple[str, str]]:
@@ -31,6 +32,22 @@ def test_no_body(server: Serving, dice: random.Random) -> None:
         visitor.expect_closed()
 
 
+def test_at_once(start: Start) -> None:
+    """HEAD does not wait: no page has to be made for it."""
+    server = start("--delay", "30")
+    with telling("--delay 30", "We asked for / with HEAD"), server.visit(
+        get(method="HEAD")
+    ) as visitor:
+        visitor.expect_page(head=True)
+
+
+def test_get_waits(start: Start) -> None:
+    """GET still waits as long as --delay says."""
+    with start("--delay", "2").visit(get()) as visitor:
+        visitor.expect_quiet(1)
+        visitor.expect_page()
+
+
 def test_same_head(server: Serving) -> None:
     """The head is the one that GET gets, field by field."""
     heads = []
@@ -46,11 +63,3 @@ def test_same_head(server: Serving) -> None:
                 "the same fields for GET and for HEAD",
                 f"only {who} got '{field[0]}: {field[1]}'",
             )
-
-
-def test_elsewhere(server: Serving, dice: random.Random) -> None:
-    """HEAD of another path gets 404, without a body."""
-    path = f"/nothing-{dice.randrange(10**6)}"
-    with server.visit(get(path, method="HEAD")) as visitor:
-        visitor.expect_status(404, head=True)
-        visitor.expect_closed()

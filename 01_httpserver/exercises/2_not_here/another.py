@@ -21,8 +21,7 @@ class Handler(httpd.Handler):
         if urlsplit(self.path).path not in ("/", ""):
             self.send_error(404)
             return
-        if self.options.delay:
-            time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks: all wait
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -36,7 +35,7 @@ class Handler(httpd.Handler):
 
     def refuse_method(self) -> None:
         """Answer a method that is known, but not allowed here."""
-        self.send_error(405)
+        self.send_error(405, explain=f"{self.command} is not allowed")
 
     do_POST = do_PUT = do_PATCH = do_DELETE = refuse_method
     do_OPTIONS = do_TRACE = do_CONNECT = refuse_method

@@ -21,8 +21,7 @@ class Handler(httpd.Handler):
         if urlsplit(self.path).path not in ("/", ""):
             self.send_error(404)
             return
-        if self.options.delay:
-            time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks: all wait
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -36,7 +35,8 @@ class Handler(httpd.Handler):
 
     def refuse_method(self) -> None:
         """Answer a method that is known, but not allowed here."""
-        body = b"<!doctype html>\n<title>405</title>\n"
+        text = f"<!doctype html>\n<p>405: {self.command} is not allowed.\n"
+        body = text.encode()
         self.send_response(405)
         self.send_header("Allow", "GET, HEAD")
         self.send_header("Content-Type", "text/html; charset=utf-8")

@@ -19,8 +19,7 @@ class Handler(httpd.Handler):
     def do_GET(self) -> None:
         """Wait, compute, send the page (HEAD: all but the page)."""
         # Here: is self.path the page at all?
-        if self.options.delay:
-            time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks: all wait
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")

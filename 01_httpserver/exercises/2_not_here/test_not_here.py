@@ -4,7 +4,7 @@ import random
 
 from tools.common.raw_client import Answer
 from tools.learn.plugin import Start
-from tools.learn.student import Serving, Visitor, Wrong, get
+from tools.learn.student import Serving, Visitor, Wrong, get, shown
 
 KNOWN = (
     "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT",
@@ -21,8 +21,8 @@ def expect_body(answer: Answer) -> None:
         )
 
 
-def expect_refused(visitor: Visitor) -> None:
-    """The next answer is a 405 that says what is allowed."""
+def expect_refused(visitor: Visitor, method: str) -> None:
+    """The next answer is a 405 that says what is, and is not, allowed."""
     answer = visitor.expect_status(405)
     allowed = answer.get("Allow")
     methods = sorted(word.strip() for word in allowed.split(","))
@@ -32,6 +32,11 @@ def expect_refused(visitor: Visitor) -> None:
             f"it was 'Allow: {allowed}'" if allowed else "there was none",
         )
     expect_body(answer)
+    if method.encode() not in answer.body:
+        raise Wrong(
+            f"a body that names the method, {method}",
+            f"the body was {shown(answer.body)}",
+        )
 
 
 def test_page(server: Serving, dice: random.Random) -> None:
@@ -51,10 +56,10 @@ def test_elsewhere(server: Serving, dice: random.Random) -> None:
 
 
 def test_methods(server: Serving, dice: random.Random) -> None:
-    """A method that is known, but not allowed, gets 405 with Allow."""
+    """A known method that is not allowed gets 405, Allow, and its name."""
     for method in dice.sample(KNOWN, len(KNOWN)):
         with server.visit(get(method=method)) as visitor:
-            expect_refused(visitor)
+            expect_refused(visitor, method)
 
 
 def test_at_once(start: Start) -> None:

@@ -27,7 +27,6 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            hang_up(sock)
         except OSError:  # the client is gone, or too slow
             pass
         finally:
@@ -51,29 +50,23 @@ def answer_request(sock: socket.socket, options: Namespace) -> None:
 
 
 def receive(sock: socket.socket) -> web.Request | None:
-    """Read until a head is complete; None if the client ends first.
+    """Read until a head is complete; None if nothing comes at all.
 
     TCP carries a stream of bytes, not messages: one recv may bring half
     a request. So we go on until the parser has seen all of it.
     """
     sock.settimeout(web.HEAD_SECONDS)
     received = b""
-    while (request := web.parse(received)) is None:
+    request = None
+    while request is None:
         data = sock.recv(web.RECV_SIZE)
+        if not data and received:
+            raise web.BadRequest(400, "half a request")
         if not data:
             return None
         received += data
+        request = web.parse(received)
     return request
-
-
-def hang_up(sock: socket.socket) -> None:
-    """End our side, then wait a moment for the client to end its own."""
-    sock.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + web.LINGER_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
-        sock.settimeout(left)
-        if not sock.recv(web.RECV_SIZE):
-            break
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            hang_up(sock)
         except OSError:  # the client is gone, or too slow
             pass
         finally:
@@ -51,20 +50,10 @@ def answer_request(sock: socket.socket, options: Namespace) -> None:
 
 
 def receive(sock: socket.socket) -> web.Request | None:
-    """Read a request; None if the client ends first."""
+    """Read a request; None if nothing comes at all."""
     sock.settimeout(web.HEAD_SECONDS)
     received = sock.recv(web.RECV_SIZE)
     return web.parse(received)  # all of it in one piece, we hope
-
-
-def hang_up(sock: socket.socket) -> None:
-    """End our side, then wait a moment for the client to end its own."""
-    sock.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + web.LINGER_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
-        sock.settimeout(left)
-        if not sock.recv(web.RECV_SIZE):
-            break
 
 
 if __name__ == "__main__":

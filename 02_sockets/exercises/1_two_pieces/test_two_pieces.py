@@ -1,4 +1,4 @@
-"""02.1: a request may come in any number of pieces."""
+"""02.1: a request may come in any number of pieces, or only half."""
 
 import random
 
@@ -29,10 +29,22 @@ def test_byte_by_byte(server: Serving) -> None:
         visitor.expect_page()
 
 
-def test_half_a_request(server: Serving) -> None:
-    """Half a request and the end: no answer, and the next one is served."""
+def test_half_a_request(server: Serving, dice: random.Random) -> None:
+    """Half a request and the end gets 400, wherever it is cut."""
+    for half in (
+        b"GET / HTTP/1.1\r\nHost: te",
+        get()[:dice.randrange(1, len(get()) - 1)],
+    ):
+        with server.visit(half) as visitor:
+            visitor.half_close()
+            visitor.expect_status(400)
+            visitor.expect_closed()
+    server.expect_page()
+
+
+def test_nothing(server: Serving) -> None:
+    """Not a byte and the end: no answer, and the next one is served."""
     with server.visit() as visitor:
-        visitor.send(b"GET / HT")
         visitor.half_close()
         visitor.expect_closed()
     server.expect_page()

@@ -27,7 +27,8 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            hang_up(sock)
+            sock.settimeout(web.LINGER_SECONDS)
+            sock.recv(web.RECV_SIZE)  # its end, as a rule: see 02.4
         except OSError:  # the client is gone, or too slow
             pass
         finally:
@@ -37,7 +38,7 @@ def talk(sock: socket.socket, options: Namespace) -> None:
 def answer_request(sock: socket.socket, options: Namespace) -> None:
     """Read one request, do its work, send the answer."""
     try:
-        request = receive(sock)
+        request = receive(sock, options.longest)
     except web.BadRequest as error:
         sock.sendall(web.refuse(error))
         return
@@ -50,7 +51,7 @@ def answer_request(sock: socket.socket, options: Namespace) -> None:
     web.count(requests=1)
 
 
-def receive(sock: socket.socket) -> web.Request | None:
+def receive(sock: socket.socket, longest: int) -> web.Request | None:
     """Read until a head is complete; None if the client ends first."""
     sock.settimeout(web.HEAD_SECONDS)
     received = b""
@@ -62,15 +63,13 @@ def receive(sock: socket.socket) -> web.Request | None:
     return web.parse(received)
 
 
-def hang_up(sock: socket.socket) -> None:
-    """End our side, then wait a moment for the client to end its own."""
-    sock.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + web.LINGER_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
-        sock.settimeout(left)
-        if not sock.recv(web.RECV_SIZE):
-            break
+def add_options(parser: web.Parser) -> None:
+    """--longest: a site with short addresses needs no long lines."""
+    parser.add_argument(
+        "--longest", type=web.between(16, web.MAX_LINE),
+        default=web.MAX_LINE, help="bytes of a request line",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    web.main(serve, wake=web.stop_reading)
+    web.main(serve, web.stop_reading, add_options)

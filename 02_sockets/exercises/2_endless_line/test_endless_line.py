@@ -4,10 +4,10 @@ import random
 import select
 import time
 
-from tools.learn.student import Serving, Visitor, Wrong, get, shown
+from tools.learn.plugin import Start
+from tools.learn.student import Serving, Visitor, Wrong, get, shown, telling
 
-MAX_LINE = 8 * 1024  # as in web.py
-MAX_HEAD = 16 * 1024
+MAX_HEAD = 16 * 1024  # as in web.py
 PATIENCE = 5.0  # seconds for a client that never stops
 
 
@@ -57,12 +57,30 @@ def test_page(server: Serving) -> None:
         visitor.expect_page()
 
 
-def test_long_line(server: Serving, dice: random.Random) -> None:
+def line_of(size: int) -> str:
+    """The path that makes a request line of so many bytes."""
+    return "/" + "x" * (size - len("GET / HTTP/1.1"))
+
+
+def test_long_line(start: Start, dice: random.Random) -> None:
     """A line that is too long gets 414, though its end has not come."""
-    line = b"GET /" + b"x" * (MAX_LINE + dice.randrange(500))
+    longest = dice.randrange(100, 2000)
+    server = start("--longest", str(longest))
     with server.visit() as visitor:
-        visitor.send_pieces(line, dice.randrange(1000, 3000))
+        visitor.send_pieces(b"GET /" + b"x" * longest, longest // 3)
         visitor.expect_status(414)
+
+
+def test_long_line_at_once(start: Start, dice: random.Random) -> None:
+    """A line with a byte too much gets 414, though all of it is there."""
+    longest = dice.randrange(100, 2000)
+    server = start("--longest", str(longest))
+    for size, status in ((longest + 1, 414), (longest, 404)):
+        with telling(
+            f"--longest {longest}",
+            f"We sent a request with a first line of {size} bytes",
+        ), server.visit(get(line_of(size))) as visitor:
+            visitor.expect_status(status)
 
 
 def test_long_head(server: Serving, dice: random.Random) -> None:
@@ -73,11 +91,12 @@ def test_long_head(server: Serving, dice: random.Random) -> None:
         visitor.expect_status(431)
 
 
-def test_long_enough(server: Serving, dice: random.Random) -> None:
+def test_long_enough(start: Start, dice: random.Random) -> None:
     """What is long, and not too long, is answered as ever."""
-    path = "/" + "x" * (MAX_LINE - 100 - dice.randrange(500))
+    longest = dice.randrange(1000, 2000)
+    server = start("--longest", str(longest))
     with server.visit() as visitor:
-        visitor.send_pieces(get(path), 1500)
+        visitor.send_pieces(get(line_of(longest - 20)), 300)
         visitor.expect_status(404)
     field = "y" * (MAX_HEAD - 500 - dice.randrange(500))
     with server.visit() as visitor:

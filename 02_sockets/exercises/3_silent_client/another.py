@@ -28,7 +28,6 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            sock.shutdown(socket.SHUT_WR)
             sock.settimeout(web.LINGER_SECONDS)
             sock.recv(web.RECV_SIZE)  # its end, as a rule: see 02.4
         except OSError:  # the client is gone, or too slow

@@ -27,7 +27,6 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            sock.shutdown(socket.SHUT_WR)
             sock.settimeout(web.LINGER_SECONDS)
             sock.recv(web.RECV_SIZE)  # its end, as a rule: see 02.4
         except OSError:  # the client is gone, or too slow
@@ -56,11 +55,13 @@ def receive(sock: socket.socket, patience: float) -> web.Request | None:
     """Read until a head is complete; None if the client ends first."""
     sock.settimeout(None)  # Here: for ever
     received = b""
-    while (request := web.parse(received)) is None:
+    request = None
+    while request is None:
         data = sock.recv(web.RECV_SIZE)
         if not data:
             return None
         received += data
+        request = web.parse(received)
     return request
 
 

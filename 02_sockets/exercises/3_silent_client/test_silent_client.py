@@ -5,7 +5,7 @@ import select
 import time
 
 from tools.learn.plugin import Start
-from tools.learn.student import Visitor, Wrong, get
+from tools.learn.student import Visitor, Wrong, get, telling
 
 LONGEST = 4.0  # seconds for a server whose patience is one second
 DROPPED = "that the server gives up: a 408, or a close"
@@ -63,6 +63,22 @@ def test_dribble(start: Start) -> None:
         dribble(slow, b"GET /" + b"x" * 100, pause=0.3)
         expect_dropped(slow)
         neighbour.expect_page()
+
+
+def test_too_late_already(start: Start) -> None:
+    """When the server looks again, its patience may be over already."""
+    server = start("--patience", "1")
+    with server.visit(b"GET ") as slow, telling(
+        "--patience 1", "We connected, sent 'GET '",
+        "the server stood still for 1.5 s: the computer was too busy",
+        "We sent '/' meanwhile",
+    ):
+        server.falls_asleep()
+        with server.frozen():
+            slow.send(b"/")
+            slow.pause(1.5)
+        slow.expect_status(408, seconds=LONGEST)
+        server.expect_page()
 
 
 def test_patient(start: Start, dice: random.Random) -> None:

@@ -27,7 +27,7 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            hang_up(sock)
+            hang_up(sock, options.linger)
         except OSError:  # the client is gone, or too slow
             pass
         finally:
@@ -54,27 +54,34 @@ def receive(sock: socket.socket) -> web.Request | None:
     """Read until a head is complete; None if the client ends first."""
     sock.settimeout(web.HEAD_SECONDS)
     received = b""
-    while (request := web.parse(received)) is None:
+    request = None
+    while request is None:
         data = sock.recv(web.RECV_SIZE)
         if not data:
             return None
         received += data
+        request = web.parse(received)
     return request
 
 
-def hang_up(sock: socket.socket) -> None:
-    """End our side, then read what the client still sends, and close.
+def hang_up(sock: socket.socket, linger: float) -> None:
+    """End our side, then read what the client still sends.
 
     Closing with unread bytes makes the kernel send a reset, which can
     destroy our answer on its way (RFC 9112, section 9.6).
     """
     sock.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + web.LINGER_SECONDS
+    deadline = time.monotonic() + linger
     while (left := deadline - time.monotonic()) > 0:
         sock.settimeout(left)
         if not sock.recv(web.RECV_SIZE):
             break
 
 
+def add_options(parser: web.Parser) -> None:
+    """--linger, for clients that go on sending."""
+    parser.add_argument("--linger", type=float, default=1.0)
+
+
 if __name__ == "__main__":
-    web.main(serve, wake=web.stop_reading)
+    web.main(serve, web.stop_reading, add_options)

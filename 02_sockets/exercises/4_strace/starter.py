@@ -27,7 +27,7 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             answer_request(sock, options)
-            hang_up(sock)
+            hang_up(sock, options.linger)
         except OSError:  # the client is gone, or too slow
             pass
         finally:
@@ -54,19 +54,26 @@ def receive(sock: socket.socket) -> web.Request | None:
     """Read until a head is complete; None if the client ends first."""
     sock.settimeout(web.HEAD_SECONDS)
     received = b""
-    while (request := web.parse(received)) is None:
+    request = None
+    while request is None:
         data = sock.recv(web.RECV_SIZE)
         if not data:
             return None
         received += data
+        request = web.parse(received)
     return request
 
 
-def hang_up(sock: socket.socket) -> None:
+def hang_up(sock: socket.socket, linger: float) -> None:
     """Read what the client still sends; then talk closes."""
-    sock.settimeout(web.LINGER_SECONDS)
+    sock.settimeout(linger)
     sock.recv(web.RECV_SIZE)
 
 
+def add_options(parser: web.Parser) -> None:
+    """--linger, for clients that go on sending."""
+    parser.add_argument("--linger", type=float, default=1.0)
+
+
 if __name__ == "__main__":
-    web.main(serve, wake=web.stop_reading)
+    web.main(serve, web.stop_reading, add_options)

@@ -5,7 +5,14 @@ import select
 
 from tools.common.raw_client import NoAnswer, read_answers
 from tools.learn.plugin import Start
-from tools.learn.student import Serving, Visitor, Wrong, eventually, get
+from tools.learn.student import (
+    Serving,
+    Visitor,
+    Wrong,
+    eventually,
+    get,
+    telling,
+)
 
 WHOLE = "one whole answer with status 405, and then the orderly end"
 RESET = "the connection was reset"
@@ -67,8 +74,9 @@ def test_others_are_served(server: Serving) -> None:
         server.expect_page()
 
 
-def test_endless(server: Serving) -> None:
+def test_endless(start: Start) -> None:
     """Who goes on sending after the answer is left, a moment later."""
+    server = start("--linger", "0.5")
     with server.visit(post(0)) as stays:
         stays.expect_status(405)
         with server.visit(get()) as neighbour:
@@ -83,3 +91,37 @@ def test_endless(server: Serving) -> None:
                     "that the next client is served",
                     "the server still listened to this one",
                 )
+
+
+def test_long_enough(start: Start) -> None:
+    """With --linger 30, it still listens when two seconds have passed."""
+    server = start("--linger", "30")
+    with server.visit(post(0)) as stays:
+        stays.expect_status(405)
+        stays.story.append("went on sending, a byte at a time")
+
+        def left() -> bool:
+            return not stays.send_if_open(b"x")
+
+        if eventually(left, 2):
+            raise Wrong(
+                "that the server listens for 30 s", "it closed before 2 s"
+            )
+    server.expect_page()  # closed: now it need not listen any longer
+
+
+def test_too_late_already(start: Start) -> None:
+    """When the server looks again, its time may be over already."""
+    server = start("--linger", "1")
+    with server.visit(post(0)) as stays, telling(
+        "--linger 1", "We connected, sent a POST, got the answer",
+        "the server stood still for 1.5 s: the computer was too busy",
+        "We sent a byte meanwhile",
+    ):
+        stays.expect_status(405)
+        server.falls_asleep()
+        with server.frozen():
+            stays.send(b"x")
+            stays.pause(1.5)
+        server.expect_page()
+        server.expect_alive()

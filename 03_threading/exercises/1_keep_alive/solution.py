@@ -33,11 +33,13 @@ def talk(sock: socket.socket, options: Namespace) -> None:
     with sock:
         try:
             sock.settimeout(web.HEAD_SECONDS)
-            while answer_request(sock, received, options):
+            left = options.most - 1
+            while answer_request(sock, received, options.delay, not left):
                 sock.settimeout(web.IDLE_SECONDS)
-            sock.shutdown(socket.SHUT_WR)  # that was all; wait a moment
+                left -= 1
+            sock.shutdown(socket.SHUT_WR)  # that was all
             sock.settimeout(web.LINGER_SECONDS)
-            while sock.recv(web.RECV_SIZE):  # for the client's end
+            while sock.recv(web.RECV_SIZE):  # wait for the client's end
                 pass
         except OSError:  # the client is gone, or too slow
             pass
@@ -46,19 +48,20 @@ def talk(sock: socket.socket, options: Namespace) -> None:
 
 
 def answer_request(
-    sock: socket.socket, received: bytearray, options: Namespace
+    sock: socket.socket, received: bytearray, delay: float, last: bool
 ) -> bool:
-    """Answer one request. May another one follow?"""
+    """Answer one request, perhaps the last. May another one follow?"""
     try:
         request = receive(sock, received)
     except web.BadRequest as error:
         sock.sendall(web.refuse(error))
         return False
     if request.status == 200:
-        time.sleep(options.delay)
-        web.compute(options.compute)
+        time.sleep(delay)
     web.count(requests=1)
-    keep_alive = request.keep_alive and not web.stopping()
+    keep_alive = (
+        request.keep_alive and not last and not web.stopping()
+    )
     sock.sendall(web.respond(request, keep_alive))
     return keep_alive
 
@@ -74,5 +77,10 @@ def receive(sock: socket.socket, received: bytearray) -> web.Request:
     return request
 
 
+def add_options(parser: web.Parser) -> None:
+    """--most: so many answers on one connection."""
+    parser.add_argument("--most", type=int, default=10_000)
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

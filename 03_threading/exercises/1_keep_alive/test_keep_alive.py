@@ -2,7 +2,8 @@
 
 import random
 
-from tools.learn.student import Serving, Visitor, Wrong, get
+from tools.learn.plugin import Start
+from tools.learn.student import Serving, Visitor, Wrong, get, telling
 
 OLD = b"GET / HTTP/1.0\r\n\r\n"
 OLD_KEEP = b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
@@ -25,15 +26,20 @@ def expect_kept(visitor: Visitor) -> None:
     visitor.expect_quiet(0.2)
 
 
+def expect_last(visitor: Visitor) -> None:
+    """The page, an answer that says it is the last, and the end."""
+    if not visitor.expect_page().closes:
+        raise Wrong(
+            "an answer with 'Connection: close', and the end",
+            "its head does not say so",
+        )
+    visitor.expect_closed()
+
+
 def test_close_on_request(server: Serving) -> None:
     """A client that says Connection: close gets the page and the end."""
     with server.visit(get(close=True)) as visitor:
-        if not visitor.expect_page().closes:
-            raise Wrong(
-                "an answer with Connection: close",
-                "it does not say so",
-            )
-        visitor.expect_closed()
+        expect_last(visitor)
 
 
 def test_one_after_the_other(
@@ -80,6 +86,43 @@ def test_one_and_a_half(server: Serving, dice: random.Random) -> None:
         expect_kept(visitor)
         visitor.send(request[cut:])
         visitor.expect_page()
+
+
+def test_most(start: Start, dice: random.Random) -> None:
+    """With --most N, the Nth answer is the last on its connection."""
+    most = dice.randint(2, 4)
+    server = start("--most", str(most))
+    for _ in range(2):  # each connection counts for itself
+        with telling(
+            f"--most {most}",
+            f"We asked {most} times on one connection, one after the other",
+        ), server.visit() as visitor:
+            for _ in range(most - 1):
+                visitor.send(get())
+                expect_kept(visitor)
+            visitor.send(get())
+            expect_last(visitor)
+    with telling(
+        f"--most {most}", f"We sent {most + 2} requests in one piece"
+    ), server.visit(get() * (most + 2)) as visitor:
+        for _ in range(most - 1):
+            visitor.expect_page()
+        expect_last(visitor)
+
+
+def test_stopping(start: Start) -> None:
+    """An answer that is sent while the server stops is the last."""
+    server = start("--delay", "3")  # less than the grace of 5 s
+    with telling(
+        "We asked for / on a connection, and again",
+        "while the second request was in work, we sent SIGTERM",
+    ), server.visit(get()) as visitor:
+        expect_kept(visitor)
+        visitor.send(get())
+        visitor.pause(0.3)
+        server.signal()
+        expect_last(visitor)
+        server.expect_end()
 
 
 def test_bad_request(server: Serving) -> None:

@@ -1,10 +1,12 @@
 """03.2: so many threads, and no more."""
 
+import contextlib
 import random
 import select
 
 from tools.learn.plugin import Start
 from tools.learn.student import (
+    Serving,
     Visitor,
     Wrong,
     eventually,
@@ -127,6 +129,42 @@ def test_threads_come_free(start: Start, dice: random.Random) -> None:
         "another one asked for /",
     ), together([server.visit() for _ in range(workers - 1)]):
         server.expect_page()
+
+
+def test_asleep(start: Start, dice: random.Random) -> None:
+    """While all threads are busy, the server leaves the CPU alone."""
+    workers = dice.randint(2, 5)
+    server = start("--workers", str(workers))
+    before = server.descriptors()
+    with telling(
+        f"--workers {workers}",
+        f"{workers + 2} clients connected and said nothing",
+    ), together([server.visit() for _ in range(workers + 2)]):
+        eventually(lambda: server.descriptors() >= before + workers)
+        server.expect_idle()
+
+
+def expect_end_of(server: Serving, workers: int) -> None:
+    """It ends when all threads wait for silent clients. Raises Wrong."""
+    before = server.descriptors()
+    with telling(
+        f"--workers {workers}",
+        f"{workers + 2} clients connected and said nothing",
+        "then we sent SIGTERM to the server",
+    ), together([server.visit() for _ in range(workers + 2)]) as silent:
+        eventually(lambda: server.descriptors() >= before + workers)
+        silent[0].pause(0.3)
+        server.signal()
+        server.expect_end(4)  # its alarm would end it after 5 s
+
+
+def test_stop_when_nobody_asks(start: Start, dice: random.Random) -> None:
+    """Asked to stop while all threads wait for silent clients, it ends."""
+    workers = dice.randint(2, 5)
+    with contextlib.suppress(Wrong):  # a busy machine may be too slow
+        expect_end_of(start("--workers", str(workers)), workers)
+        return
+    expect_end_of(start("--workers", str(workers)), workers)
 
 
 def test_stop(start: Start, dice: random.Random) -> None:

@@ -1,32 +1,65 @@
-"""Exercise 03.3: a pool with a queue.
+"""Exercise 03.3: a pool with a queue, the newest first.
 
 Run it:     python3 server.py
 The task:   task.md
 """
 
 import socket
+import threading
 import time
 from argparse import Namespace
-from concurrent.futures import ThreadPoolExecutor
 
 import web
 
 
-def serve(listener: socket.socket, options: Namespace) -> None:
-    """Hand each connection to the pool until asked to stop.
+class Waiting:
+    """Those who wait for a thread, in a list: the newest is the last."""
 
-    The executor has the threads and the queue inside. Leaving the with
-    waits until what was handed to it is done.
-    """
+    def __init__(self) -> None:
+        self.clients: list[socket.socket] = []
+        self.ended = False  # nobody follows
+        self.changed = threading.Condition()
+
+    def add(self, sock: socket.socket) -> None:
+        """One more; wakes a thread that waits for somebody."""
+        with self.changed:
+            self.clients.append(sock)
+            self.changed.notify()
+
+    def end(self) -> None:
+        """Nobody follows; wakes all threads."""
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def serve_newest(self, options: Namespace) -> None:
+        """What each thread does: serve somebody, then somebody else."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.clients or self.ended)
+                if self.ended:
+                    return
+                sock = self.clients.pop()
+            talk(sock, options)
+
+
+def serve(listener: socket.socket, options: Namespace) -> None:
+    """Hand each connection to the threads until asked to stop."""
     listener.settimeout(web.TICK)
-    with ThreadPoolExecutor(options.workers) as pool:
-        web.announce(listener)
-        while not web.stopping():
-            sock = web.accept(listener)
-            if sock is not None:
-                pool.submit(talk, sock, options)
-        listener.close()
-        web.stop_reading()
+    waiting = Waiting()
+    for _ in range(options.workers):
+        threading.Thread(target=waiting.serve_newest, args=[options]).start()
+    web.announce(listener)
+    while not web.stopping():
+        sock = web.accept(listener)
+        if sock is not None:
+            waiting.add(sock)
+    listener.close()
+    web.stop_reading()
+    waiting.end()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
 
 
 def talk(sock: socket.socket, options: Namespace) -> None:

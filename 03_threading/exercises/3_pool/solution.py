@@ -1,4 +1,4 @@
-"""Exercise 03.3: a pool with a queue.
+"""Exercise 03.3: a pool with a queue, the newest first.
 
 Run it:     python3 server.py
 The task:   task.md
@@ -8,17 +8,17 @@ import socket
 import threading
 import time
 from argparse import Namespace
-from queue import SimpleQueue
+from queue import LifoQueue
 
 import web
 
-Queue = SimpleQueue[socket.socket | None]  # None: nobody follows
+Queue = LifoQueue[socket.socket | None]  # None: nobody follows
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Queue each connection for the pool until asked to stop."""
     listener.settimeout(web.TICK)
-    queue: Queue = SimpleQueue()
+    queue: Queue = LifoQueue()
     pool = [
         threading.Thread(target=run_worker, args=(queue, options))
         for _ in range(options.workers)
@@ -39,7 +39,7 @@ def serve(listener: socket.socket, options: Namespace) -> None:
 
 
 def run_worker(queue: Queue, options: Namespace) -> None:
-    """Serve one client after the other, as step 02 does."""
+    """Serve one client after the other, the newest first."""
     while (sock := queue.get()) is not None:
         talk(sock, options)
 

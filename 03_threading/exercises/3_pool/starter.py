@@ -1,4 +1,4 @@
-"""Exercise 03.3: a pool with a queue.
+"""Exercise 03.3: a pool with a queue, the newest first.
 
 Run it:     python3 server.py
 The task:   task.md
@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from argparse import Namespace
-from queue import SimpleQueue
+from queue import LifoQueue
 
 import web
 

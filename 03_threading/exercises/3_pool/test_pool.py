@@ -117,13 +117,14 @@ def test_all_are_accepted(start: Start, dice: random.Random) -> None:
             )
 
 
-def test_in_order(start: Start, dice: random.Random) -> None:
-    """Clients in the queue are served in the order in which they came."""
+def test_newest_first(start: Start, dice: random.Random) -> None:
+    """Of the clients in the queue, the one who came last is served first."""
     workers = dice.randint(2, 4)
     server = start("--workers", str(workers))
     before = server.descriptors()
     with together([server.visit() for _ in range(workers)]) as silent:
         eventually(lambda: server.descriptors() >= before + workers)
+        server.falls_asleep(0.5)  # now each thread has one of these
         line = [server.visit(get(close=True)) for _ in range(4)]
         if select.select([v.socket for v in line], [], [], QUIET_SECONDS)[0]:
             raise Wrong(
@@ -140,16 +141,16 @@ def test_in_order(start: Start, dice: random.Random) -> None:
         done.expect_page()
         done.close()
         with together(line):
-            for place in range(len(line)):
-                served = first_answered(line[place:])
-                if served is not line[place]:
+            while line:
+                served = first_answered(line)
+                if served is not line.pop():
                     raise Wrong(
-                        "that the one who came first is served first",
-                        "a later one was",
+                        "that the one who came last is served first",
+                        "one who came before was",
                         [
                             f"--workers {workers}",
                             f"{workers} clients connected, said nothing",
-                            f"{len(line)} others asked for /",
+                            "4 others asked for /",
                             "then one of the first asked and left",
                         ],
                     )
@@ -180,6 +181,13 @@ def test_threads_live_on(start: Start, dice: random.Random) -> None:
         "another one asked for /",
     ), together([server.visit() for _ in range(workers - 1)]):
         server.expect_page()
+
+
+def test_asleep(start: Start, dice: random.Random) -> None:
+    """With nobody in the queue, the server leaves the CPU alone."""
+    server = start("--workers", str(dice.randint(2, 5)))
+    server.falls_asleep()
+    server.expect_idle()
 
 
 def test_stop(start: Start, dice: random.Random) -> None:

@@ -2,11 +2,19 @@
 
 import random
 import select
+import signal
 import time
 from collections.abc import Sequence
 
 from tools.learn.plugin import Start
-from tools.learn.student import Serving, Visitor, Wrong, get, together
+from tools.learn.student import (
+    Serving,
+    Visitor,
+    Wrong,
+    eventually,
+    get,
+    together,
+)
 
 TICKET = "/?ticket"
 WAY_SECONDS = 0.005  # to the database or back, as in tickets.py
@@ -74,6 +82,20 @@ def test_still_in_the_database(start: Start) -> None:
             f"{number} tickets came sooner than these can take: is there "
             "one of each for every ticket?",
             [f"one client asked for {number} tickets"],
+        )
+
+
+def test_midnight(server: Serving, dice: random.Random) -> None:
+    """When the database has been set to 0, the next ticket is 1."""
+    take_together(server, 1, dice.randint(3, 6))
+    server.signal(signal.SIGUSR1)
+    if not eventually(lambda: take_together(server, 1, 1) == [1]):
+        raise Wrong(
+            "the tickets 1, 2 and so on, since the database begins anew",
+            "the numbers went on: is there a second counter?",
+            ["one client took some tickets",
+             "it was midnight: another program set the database to 0",
+             "one client after the other asked for a ticket"],
         )
 
 
