@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import web
 
+KEPT = 1 << 16  # bytes
 
 @dataclass
 class Client:
@@ -69,6 +70,8 @@ async def talk(
     sock = writer.get_extra_info("socket")
     web.open_now.add(sock)
     web.count(connections=1)
+    # The kernel keeps little for a client, so that we see what waits.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KEPT)
     # Let drain wait until the kernel has taken everything.
     writer.transport.set_write_buffer_limits(high=0)
     try:

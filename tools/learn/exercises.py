@@ -39,10 +39,10 @@ class Exercise:
     words; minutes: a student needs about so long; read: page of the site
     and section that explain it, as in ``steps/02_sockets.md#blocking``;
     file: what the student's copy of the starter is called; beside: files
-    of the exercise, of all exercises of its step, or of the step, that are
-    put beside it; like: the server of
-    `tools.servers` whose contract and lessons the solution keeps, "" if
-    it is no server; task: its text in Markdown; hints: likewise.
+    of the exercise, of the folder of exercises or of its step that are put
+    beside it; like: the server of `tools.servers` whose contract and
+    lessons the solution keeps, "" if it is no server; task: its text in
+    Markdown; hints: likewise.
     """
 
     id: str
