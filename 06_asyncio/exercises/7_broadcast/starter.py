@@ -5,9 +5,7 @@ The task:   task.md
 """
 
 import asyncio
-import contextlib
 from asyncio import StreamWriter
-from collections import deque
 
 import frame
 import web
