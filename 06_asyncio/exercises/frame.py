@@ -30,12 +30,13 @@ class Client:
     leaves: bool = False  # has the work said all there is to say?
 
 
-# Returns what the answer's field Result says; "": there is no such field.
+# Returns what the answer's field Result says; "": it has none.
 Work = Callable[[Client], Awaitable[str]]
 
 
 def main(
-    work: Work, add_options: Callable[[web.Parser], None] = lambda _: None
+    work: Work,
+    add_options: Callable[[web.Parser], None] = lambda parser: None,
 ) -> None:
     """Serve until asked to stop; each request does this work."""
 
@@ -63,7 +64,8 @@ async def run(
 
 
 async def talk(
-    reader: StreamReader, writer: StreamWriter, options: Namespace, work: Work
+    reader: StreamReader, writer: StreamWriter, options: Namespace,
+    work: Work,
 ) -> None:
     """Serve one client. At each await, others go on."""
     connection = web.Connection()
@@ -79,7 +81,9 @@ async def talk(
             if connection.next is web.WORK:
                 await asyncio.sleep(options.delay)
                 web.compute(options.compute)
-                query = connection.request.target.decode().partition("?")[2]
+                assert connection.request
+                target = connection.request.target.decode()
+                query = target.partition("?")[2]
                 client = Client(query, reader, writer, options)
                 result = await work(client)
                 if client.leaves:

@@ -17,7 +17,7 @@ import frame
 # Your answers, in place of None: the name of the function that stops
 # everybody, and the line of a tool's output that shows it.
 CULPRIT = "count_visit"
-EVIDENCE = "count_visit (server.py:67)"
+EVIDENCE = "count_visit (server.py:69)"
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMBERS = [f"Member {number}" for number in range(900)]
@@ -56,14 +56,16 @@ def find(word: str) -> int:
 
 
 def scramble(password: str) -> str:
-    """Many times over, so that a thief of the list gets no passwords."""
-    return hashlib.pbkdf2_hmac("sha1", password.encode(), b"salt", 5000).hex()
+    """What we store of a password: slow to guess from, on purpose."""
+    word = password.encode()
+    return hashlib.pbkdf2_hmac("sha1", word, b"salt", 5000).hex()
 
 
 async def look_up(host: str) -> str:
-    """The address of a host: somewhere in the net, somebody knows it."""
+    """The address of a host. Somebody in the net knows it."""
     loop = asyncio.get_running_loop()
-    return (await loop.getaddrinfo(host, 80, family=socket.AF_INET))[0][4][0]
+    found = await loop.getaddrinfo(host, 80, family=socket.AF_INET)
+    return str(found[0][4][0])
 
 
 def count_visit() -> int:

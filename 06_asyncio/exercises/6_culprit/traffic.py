@@ -25,7 +25,8 @@ async def ask(kind: str) -> None:
     await reader.read()
     writer.close()
     took = time.monotonic() - begun
-    print(f" {kind} {took:.1f} s" if took > LATE else ".", flush=True, end="")
+    what = f" {kind} {took:.1f} s" if took > LATE else "."
+    print(what, end="", flush=True)
 
 
 def back_up() -> None:

@@ -2,8 +2,8 @@
 
     python3 deaf.py
 
-Says one long line after the other to the server on port 8000. Each has to
-reach the one who reads within two seconds.
+Says one long line after the other to the server on port 8000. Each
+has to reach the one who reads within two seconds.
 """
 
 import socket
@@ -16,8 +16,7 @@ LINES = 2000
 def ask(query: str) -> socket.socket:
     """A connection that has asked for this."""
     sock = socket.create_connection(("127.0.0.1", 8000), timeout=2)
-    request = f"GET /?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    sock.sendall(request.encode())
+    sock.sendall(f"GET /?{query} HTTP/1.0\r\n\r\n".encode())
     return sock
 
 
