@@ -91,7 +91,7 @@ def hall(server: Serving, readers: int) -> Iterator[Hall]:
         yield found
 
 
-def deafen(server: Serving) -> Visitor:
+def fall_asleep(server: Serving) -> Visitor:
     """A client that listens and does not read."""
     visitor = listen(server)
     visitor.story.append("then did not read")
@@ -144,7 +144,7 @@ def test_one_does_not_read(start: Start) -> None:
     """One does not read: the others get every line all the same."""
     server = start("--delay", "0")
     others = "one listener does not read"
-    with deafen(server), hall(server, 2) as found:
+    with fall_asleep(server), hall(server, 2) as found:
         say_until_dropped(server, found, others)
         found.go_on(others)
 
@@ -153,14 +153,14 @@ def test_dropped(start: Start, dice: random.Random) -> None:
     """Who does not read is dropped when --behind bytes wait for it."""
     behind = dice.randrange(100, 250) * 1000
     server = start("--delay", "0", "--behind", str(behind))
-    with deafen(server) as deaf, hall(server, 1) as found:
+    with fall_asleep(server) as sleeper, hall(server, 1) as found:
         if not say_until_dropped(server, found, "another does not read"):
             raise Wrong(
                 "that the one who does not read is dropped",
                 f"it is still connected after {OFFER:,} bytes: how many of "
                 "them wait in the server's memory?",
             )
-        waited = found.said - drained(deaf)
+        waited = found.said - drained(sleeper)
         if abs(waited - behind) > SLACK:
             size = "more" if waited > behind else "fewer"
             raise Wrong(
@@ -175,7 +175,7 @@ def test_late_reader(start: Start) -> None:
     """Who reads late, and is less than --behind behind, misses nothing."""
     server = start("--delay", "0", "--behind", "1000000")
     lines = [f"{number:0{LINE - 1}}\n".encode() for number in range(100)]
-    with deafen(server) as late, hall(server, 0) as found:
+    with fall_asleep(server) as late, hall(server, 0) as found:
         for line in lines:
             found.say(line.decode().strip(), "one listener does not read")
         late.story.append("now reads")
@@ -200,7 +200,7 @@ def test_vanished(start: Start, dice: random.Random) -> None:
 def test_stop(start: Start) -> None:
     """The server can be stopped while some listen."""
     server = start("--delay", "0")
-    with deafen(server), hall(server, 2) as found:
+    with fall_asleep(server), hall(server, 2) as found:
         found.go_on("one listener does not read")
         server.signal(signal.SIGTERM)
         found.sayer.story.append("(we sent SIGTERM to the server)")

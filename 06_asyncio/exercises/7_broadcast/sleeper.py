@@ -1,9 +1,9 @@
-"""One who reads and one who is deaf, for exercise 06.7.
+"""A client that reads and one that sleeps, for exercise 06.7.
 
-    python3 deaf.py
+    python3 sleeper.py
 
 Says one long line after the other to the server on port 8000. Each
-has to reach the one who reads within two seconds.
+has to reach the client that reads within two seconds.
 """
 
 import socket
@@ -22,8 +22,8 @@ def ask(query: str) -> socket.socket:
 
 def main() -> None:
     """Say lines until one does not come."""
-    deaf, good = ask("listen"), ask("listen")
-    lines = good.makefile()
+    sleeper, reader = ask("listen"), ask("listen")
+    lines = reader.makefile()
     while lines.readline().strip():  # the head
         pass
     for number in range(1, LINES + 1):
@@ -33,9 +33,9 @@ def main() -> None:
             if lines.readline().strip() != word:
                 sys.exit(f"line {number} is not the next one")
         except TimeoutError:
-            sys.exit(f"line {number} did not come to the one who reads")
-    deaf.close()
-    print(f"all {LINES} lines came to the one who reads")
+            sys.exit(f"line {number} did not reach the client that reads")
+    sleeper.close()
+    print(f"all {LINES} lines reached the client that reads")
 
 
 if __name__ == "__main__":
