@@ -45,6 +45,8 @@ TOUCHED = {
     "06.3": ("keep-11", "stop-open", "silent"),
     "06.4": ("pipelining", "never-mixed", "whole-refusal"),
     "06.5": ("stop-open", "stop-refuses", "stop-twice"),
+    "06.6": ("work", "overlap", "threads"),
+    "06.7": ("never-mixed", "stop-open", "overlap"),
     "07.1": ("ready-line", "port-in-use", "never-mixed"),
     "07.2": ("never-mixed", "stop-open", "stop-twice", "restart"),
     "07.3": (*KEEPING, "body", "never-mixed", "overlap", "silent"),

@@ -58,9 +58,10 @@ class Exercise:
     words; minutes: a student needs about so long; read: page of the site
     and section that explain it, as in ``steps/02_sockets.md#blocking``;
     file: what the student's copy of the starter is called; beside: files
-    of the exercise or of its step that are put beside it; like: the server of
-    `tools.servers` whose contract and lessons the solution keeps, "" if
-    it is no server; task: its text in Markdown; hints: likewise.
+    of the exercise, of the folder of exercises or of its step that are put
+    beside it; like: the server of `tools.servers` whose contract and
+    lessons the solution keeps, "" if it is no server; task: its text in
+    Markdown; hints: likewise.
     """
 
     id: str
@@ -115,7 +116,10 @@ class Exercise:
         found = {}
         step = self.folder.parents[1].name
         for name in self.beside:
-            near = (self.folder / name, ROOT / step / name)
+            near = (
+                self.folder / name, self.folder.parent / name,
+                ROOT / step / name,
+            )
             path = next((p for p in near if p.exists()), near[0])
             found[name] = path.read_text("utf-8")
         if not self.like:

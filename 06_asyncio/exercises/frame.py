@@ -1,0 +1,113 @@
+"""What stands around the work in exercises 06.6 and 06.7: step 06.
+
+An exercise's own file has a coroutine `work`, which does what a request
+asks for. It is called with a `Client`.
+"""
+
+import asyncio
+import socket
+from argparse import Namespace
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import web
+
+KEPT = 1 << 16  # bytes
+
+@dataclass
+class Client:
+    """Who has asked.
+
+    query: what stands behind the ? of the target; writer, reader: to
+    speak with it directly; options: of the command line.
+    """
+
+    query: str
+    reader: StreamReader
+    writer: StreamWriter
+    options: Namespace
+    leaves: bool = False  # has the work said all there is to say?
+
+
+# Returns what the answer's field Result says; "": it has none.
+Work = Callable[[Client], Awaitable[str]]
+
+
+def main(
+    work: Work,
+    add_options: Callable[[web.Parser], None] = lambda parser: None,
+) -> None:
+    """Serve until asked to stop; each request does this work."""
+
+    def serve(listener: socket.socket, options: Namespace) -> None:
+        asyncio.run(run(listener, options, work))
+
+    web.main(serve, add_options=add_options)
+
+
+async def run(
+    listener: socket.socket, options: Namespace, work: Work
+) -> None:
+    """Start a task for each connection until asked to stop."""
+    server = await asyncio.start_server(
+        lambda reader, writer: talk(reader, writer, options, work),
+        sock=listener, backlog=web.BACKLOG,
+    )  # fmt: skip
+    web.announce(listener)
+    while not web.stopping():
+        await asyncio.sleep(web.TICK)
+    server.close()
+    web.stop_reading()
+    while web.open_now:
+        await asyncio.sleep(web.TICK)
+
+
+async def talk(
+    reader: StreamReader, writer: StreamWriter, options: Namespace,
+    work: Work,
+) -> None:
+    """Serve one client. At each await, others go on."""
+    connection = web.Connection()
+    sock = writer.get_extra_info("socket")
+    web.open_now.add(sock)
+    web.count(connections=1)
+    # The kernel keeps little for a client, so that we see what waits.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KEPT)
+    # Let drain wait until the kernel has taken everything.
+    writer.transport.set_write_buffer_limits(high=0)
+    try:
+        while connection.next is not web.CLOSE:
+            if connection.next is web.WORK:
+                await asyncio.sleep(options.delay)
+                web.compute(options.compute)
+                assert connection.request
+                target = connection.request.target.decode()
+                query = target.partition("?")[2]
+                client = Client(query, reader, writer, options)
+                result = await work(client)
+                if client.leaves:
+                    return
+                connection.worked()
+                connection.unsent = add_field(connection.unsent, result)
+            elif connection.next is web.SEND:
+                writer.write(connection.unsent)
+                await writer.drain()
+                connection.sent(len(connection.unsent))
+                if connection.next is web.DRAIN:
+                    writer.write_eof()
+            else:
+                async with asyncio.timeout_at(connection.deadline):
+                    connection.came(await reader.read(web.RECV_SIZE))
+    except OSError:  # the client is gone, or too slow
+        pass
+    finally:
+        web.open_now.discard(sock)
+        writer.transport.abort()  # close, and forget what is unsent
+
+
+def add_field(answer: bytes, result: str) -> bytes:
+    """The answer with a field Result in its head, if there is one."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    field = f"\r\nResult: {result}".encode() if result else b""
+    return head + field + b"\r\n\r\n" + body
