@@ -246,6 +246,8 @@ class Visitor(Client):
         """What came instead of an answer, in words."""
         rest = self.received[self.taken:]
         came = f"only {shown(rest)} came" if rest else "nothing came"
+        if why.startswith("Content-Length"):
+            return f"{named(rest)} came without a right Content-Length"
         if self.ended == "end":
             return f"{came}, and the server closed the connection"
         if self.ended:
