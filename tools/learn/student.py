@@ -249,6 +249,8 @@ class Visitor(Client):
         if why.startswith(("not ", "it has ", "its ")):  # no good answer
             return why
         came = f"only {shown(rest)} came" if rest else "nothing came"
+        if why.startswith("Content-Length"):
+            return f"{named(rest)} came without a right Content-Length"
         if self.ended == "end":
             return f"{came}, and the server closed the connection"
         if self.ended:
