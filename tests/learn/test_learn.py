@@ -265,6 +265,7 @@ def test_answers_that_end_too_early(desk: Desk) -> None:
     for text, sentence in (
         ("import sys\nsys.exit()\n", "it calls exit()"),
         ("import os\nos._exit(0)\n", "it ended before"),
+        ("print(1, end='')\n", "Your program printed:\n      | 1\n"),
     ):
         file.write_text(text)
         said = desk.run("check", "01.3", status=1)
