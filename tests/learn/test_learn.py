@@ -108,8 +108,8 @@ def test_the_first_start_without_a_net(tmp_path: Path) -> None:
     )
     python.chmod(0o755)
     done = subprocess.run(
-        [tmp_path / "learn.sh", "list"], env={**os.environ, "PYTHON": str(python)},
-        capture_output=True, text=True, check=False,
+        [tmp_path / "learn.sh", "list"], capture_output=True, text=True,
+        env={**os.environ, "PYTHON": str(python)}, check=False,
     )
     assert done.returncode == 1
     page, _, section = done.stderr.split()[-1].partition("#")
