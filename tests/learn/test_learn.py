@@ -108,8 +108,8 @@ def test_the_first_start_without_a_net(tmp_path: Path) -> None:
     )
     python.chmod(0o755)
     done = subprocess.run(
-        [tmp_path / "learn.sh", "list"], env={**os.environ, "PYTHON": python},
-        capture_output=True, text=True, check=False,
+        [tmp_path / "learn.sh", "list"], capture_output=True, text=True,
+        env={**os.environ, "PYTHON": str(python)}, check=False,
     )
     assert done.returncode == 1
     page, _, section = done.stderr.split()[-1].partition("#")
@@ -265,6 +265,7 @@ def test_answers_that_end_too_early(desk: Desk) -> None:
     for text, sentence in (
         ("import sys\nsys.exit()\n", "it calls exit()"),
         ("import os\nos._exit(0)\n", "it ended before"),
+        ("print(1, end='')\n", "Your program printed:\n      | 1\n"),
     ):
         file.write_text(text)
         said = desk.run("check", "01.3", status=1)

@@ -294,11 +294,11 @@ class Program:
 
         Raises Wrong if it ends with an error or in no time.
         """
-        code = (
+        code = (  # what it prints itself ends at the NUL
             "import json, runpy, sys\n"
             "try:\n    found = runpy.run_path(sys.argv[1])\n"
             "except SystemExit:\n    sys.exit('it calls exit()')\n"
-            "print('\\n' + json.dumps({k: v for k, v in found.items()"
+            "print('\\0' + json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
         words = [*self.python, "-u", "-c", code, str(self.path)]
@@ -313,15 +313,17 @@ class Program:
                 "that it runs", last_error(self.answering.complaints)
             )
         try:
-            found = json.loads(self.answering.output.splitlines()[-1])
-        except (IndexError, ValueError):
+            found = json.loads(self.answering.output.rpartition("\0")[2])
+        except ValueError:
             raise Wrong("that it runs to its end", "it ended before") from None
         return dict(found)
 
     def wrote(self) -> list[str]:
         """The end of what it wrote, without the ready line, in lines."""
         programs = [p for p in (*self.running, self.answering) if p]
-        printed = READY.sub("", "".join(p.output for p in programs))
+        printed = "".join(
+            READY.sub("", p.output).partition("\0")[0] for p in programs
+        )
         complained = "".join(p.complaints for p in programs)
         return [
             *last_lines("Your program printed:", printed),
