@@ -103,7 +103,7 @@ def test_culprit(values: dict[str, Any]) -> None:
 
 
 def test_evidence(values: dict[str, Any]) -> None:
-    """EVIDENCE: a line that names the function, the file and the line."""
+    """EVIDENCE: a line with the function, the file and the line number."""
     found = values.get("EVIDENCE")
     wanted = (
         "for EVIDENCE one line of a tool's output, with the name of the "

@@ -1,4 +1,4 @@
-"""Exercise 06.7: a broadcast, and one who does not read.
+"""Exercise 06.7: a broadcast, and one client that does not read.
 
 A queue and a task for each listener: only this task waits for it.
 """

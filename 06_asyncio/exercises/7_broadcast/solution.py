@@ -1,4 +1,4 @@
-"""Exercise 06.7: a broadcast, and one who does not read.
+"""Exercise 06.7: a broadcast, and one client that does not read.
 
 Run it:     python3 server.py
 The task:   task.md

@@ -1,7 +1,8 @@
-"""06.7: who reads gets every line, whatever the others do.
+"""06.7: a listener that reads gets every line, whatever the others do.
 
-One line is said after the other: the next one when the one who says them
-has the page and all who read have the line. So speed does not matter.
+Lines are said one after the other. The next one is said when the client
+that says them has its page, and all listeners that read have the line. So
+speed does not matter.
 """
 
 import random
@@ -53,7 +54,7 @@ def expect_line(visitor: Visitor, line: bytes, expected: str) -> None:
 
 
 class Hall:
-    """One who says lines, and those who read them."""
+    """A client that says lines, and listeners that read them."""
 
     def __init__(self, server: Serving, readers: int) -> None:
         self.readers = [listen(server) for _ in range(readers)]
@@ -70,10 +71,10 @@ class Hall:
             self.sayer.expect_page()
         except Wrong as error:
             raise Wrong(
-                f"the page for the one who says a line, while {others}",
+                f"the page for the client that said a line, while {others}",
                 error.came,
             ) from None
-        expected = f"the next line for all who read, while {others}"
+        expected = f"the next line for each listener that reads, while {others}"
         for reader in self.readers:
             expect_line(reader, line, expected)
 
@@ -85,14 +86,14 @@ class Hall:
 
 @contextmanager
 def hall(server: Serving, readers: int) -> Iterator[Hall]:
-    """With so many who read."""
+    """With so many listeners that read."""
     found = Hall(server, readers)
     with together([*found.readers, found.sayer]):
         yield found
 
 
 def fall_asleep(server: Serving) -> Visitor:
-    """A client that listens and does not read."""
+    """A listener that does not read."""
     visitor = listen(server)
     visitor.story.append("then did not read")
     return visitor
@@ -133,7 +134,7 @@ def receive_any(visitor: Visitor) -> None:
 
 
 def test_everybody(server: Serving, dice: random.Random) -> None:
-    """All who listen get every line, in order; the page is as before."""
+    """Every listener gets every line, in order; the page is as before."""
     server.expect_page()
     with hall(server, dice.randrange(3, 6)) as found:
         words = [f"{number}-{dice.random()}" for number in range(20)]
@@ -141,7 +142,7 @@ def test_everybody(server: Serving, dice: random.Random) -> None:
 
 
 def test_one_does_not_read(start: Start) -> None:
-    """One does not read: the others get every line all the same."""
+    """One listener does not read: the others still get every line."""
     server = start("--delay", "0")
     others = "one listener does not read"
     with fall_asleep(server), hall(server, 2) as found:
@@ -150,13 +151,13 @@ def test_one_does_not_read(start: Start) -> None:
 
 
 def test_dropped(start: Start, dice: random.Random) -> None:
-    """Who does not read is dropped when --behind bytes wait for it."""
+    """A listener that does not read is dropped when --behind bytes wait."""
     behind = dice.randrange(100, 250) * 1000
     server = start("--delay", "0", "--behind", str(behind))
     with fall_asleep(server) as sleeper, hall(server, 1) as found:
-        if not say_until_dropped(server, found, "another does not read"):
+        if not say_until_dropped(server, found, "another listener does not read"):
             raise Wrong(
-                "that the one who does not read is dropped",
+                "that the listener that does not read is dropped",
                 f"it is still connected after {OFFER:,} bytes: how many of "
                 "them wait in the server's memory?",
             )
@@ -172,7 +173,7 @@ def test_dropped(start: Start, dice: random.Random) -> None:
 
 
 def test_late_reader(start: Start) -> None:
-    """Who reads late, and is less than --behind behind, misses nothing."""
+    """A listener that reads late, but not too late, misses nothing."""
     server = start("--delay", "0", "--behind", "1000000")
     lines = [f"{number:0{LINE - 1}}\n".encode() for number in range(100)]
     with fall_asleep(server) as late, hall(server, 0) as found:
@@ -184,7 +185,7 @@ def test_late_reader(start: Start) -> None:
 
 
 def test_vanished(start: Start, dice: random.Random) -> None:
-    """Some who listen vanish: the others get every line all the same."""
+    """Some listeners vanish: the others still get every line."""
     server = start("--delay", "0")
     with hall(server, 2) as found:
         for _ in range(dice.randrange(3, 6)):
@@ -198,7 +199,7 @@ def test_vanished(start: Start, dice: random.Random) -> None:
 
 
 def test_stop(start: Start) -> None:
-    """The server can be stopped while some listen."""
+    """The server can be stopped while clients listen."""
     server = start("--delay", "0")
     with fall_asleep(server), hall(server, 2) as found:
         found.go_on("one listener does not read")
