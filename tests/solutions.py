@@ -38,13 +38,15 @@ TOUCHED = {
     "05.3": (*KEEPING, "stop-open", "overlap"),
     "06.1": ("work", "overlap"),
     "06.2": ("work", "overlap", "silent"),
-    "06.3": ("keep-11", "stop-open", "silent"),
+    "06.3": ("keep-11", "silent"),
     "06.4": ("pipelining", "never-mixed", "whole-refusal"),
     "06.5": ("stop-open", "stop-refuses", "stop-twice"),
     "07.1": ("ready-line", "port-in-use", "never-mixed"),
     "07.2": ("never-mixed", "stop-open", "stop-twice", "restart"),
     "07.3": (*KEEPING, "body", "never-mixed", "overlap", "silent"),
 }
+# They cut off whoever is served: to mend that is 06.5.
+RUDE = ("06.1", "06.2", "06.3", "06.4")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Solution(Server):
 
     def keeps(self, name: str) -> bool:
         """Is this rule or lesson tried?"""
+        if name == "stop-finishes" and self.name in RUDE:
+            return False
         return name in COMMON or name in TOUCHED.get(self.name, ())
 
 

@@ -24,8 +24,7 @@ STATUS = re.compile(rb"^HTTP/1\.1 ([0-9]{3}) ", re.MULTILINE)
 
 # Put below web.py: it writes into a file how many bytes each send was
 # given, and where a turn of the loop begins.
-NOTES = """
-
+NOTES = """\
 def note(what):
     with open("notes", "a") as file:
         file.write(f"{what} ")
@@ -141,9 +140,8 @@ def test_one_page(server: Serving) -> None:
 def test_pieces(program: Program, dice: random.Random) -> None:
     """Nobody is sent more than --piece bytes in a turn of the loop."""
     piece = dice.randrange(20, 60)
-    with open(program.path.with_name("web.py"), "a") as file:
-        file.write(NOTES)
-    server = program.start("--piece", str(piece))
+    with program.below("web.py", NOTES):
+        server = program.start("--piece", str(piece))
     with server.visit(get() + get("/missing", close=True)) as visitor:
         visitor.expect_page()
         visitor.expect_status(404)

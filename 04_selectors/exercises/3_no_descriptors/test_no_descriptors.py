@@ -80,7 +80,7 @@ def test_most(start: Start, dice: random.Random) -> None:
         for visitor in made:
             visitor.expect_page()
         with server.visit(get()) as late:
-            late.story[0] = f"connected, as one more than --most {most},"
+            late.story[0] = f"connected, one more than --most {most}"
             server.expect_idle()
             late.expect_quiet(0.2)
             made[0].close()

@@ -77,6 +77,12 @@ def test_not_the_parent(start: Start) -> None:
         visitor.expect_page()
 
 
+def test_asleep(start: Start) -> None:
+    """While nobody asks, the parent and its workers sleep."""
+    server = started(start, 2)
+    server.expect_idle()
+
+
 def test_end(start: Start, dice: random.Random) -> None:
     """On SIGTERM all of them end, also if their clients say nothing."""
     number = dice.randrange(2, 5)
