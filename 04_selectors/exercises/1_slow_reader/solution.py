@@ -67,7 +67,9 @@ def send(
 
 def add_options(parser: web.Parser) -> None:
     """Let the command line say how much a client gets in a turn."""
-    parser.add_argument("--piece", type=web.between(1, 10**9), default=1000)
+    parser.add_argument(
+        "--piece", type=web.between(1, 10**9), default=1000
+    )
 
 
 if __name__ == "__main__":

@@ -50,7 +50,9 @@ def accept(clients: web.Clients, most: int) -> None:
 
 def add_options(parser: web.Parser) -> None:
     """Let the command line say how many clients may be here."""
-    parser.add_argument("--most", type=web.between(1, 10**9), default=1000)
+    parser.add_argument(
+        "--most", type=web.between(1, 10**9), default=1000
+    )
 
 
 if __name__ == "__main__":
