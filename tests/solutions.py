@@ -37,7 +37,7 @@ TOUCHED = {
     "05.2": ("work", "overlap", "threads"),
     "05.3": (*KEEPING, "stop-open", "overlap"),
     "06.1": ("work", "overlap"),
-    "06.2": ("work", "overlap", "silent"),
+    "06.2": ("work", "overlap"),
     "06.3": ("keep-11", "silent"),
     "06.4": ("pipelining", "never-mixed", "whole-refusal"),
     "06.5": ("stop-open", "stop-refuses", "stop-twice"),
