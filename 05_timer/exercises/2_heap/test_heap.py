@@ -167,6 +167,17 @@ def test_punctual(server: Serving) -> None:
                     )
 
 
+def test_looks_around(server: Serving) -> None:
+    """However long the first timer is, the loop looks around in between."""
+    with together([server.visit(wait(LONG)), server.visit()]) as made:
+        eventually(lambda: server.descriptors() > len(made))
+        time.sleep(TICK)
+        server.signal()
+        server.waited = True  # it may end now
+        made[1].story.append("(SIGTERM: silent clients should be let go)")
+        made[1].expect_closed()
+
+
 def test_few_looks(program: Program) -> None:
     """However many wait, only a few of them are looked at."""
     with program.below("web.py", COUNTING):

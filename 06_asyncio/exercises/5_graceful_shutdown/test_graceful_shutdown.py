@@ -101,6 +101,12 @@ def test_waits_for_nobody_else(start: Start, dice: random.Random) -> None:
         server.expect_end(SOON)
 
 
+def test_nobody_there(server: Serving) -> None:
+    """With no client at all it ends as well."""
+    server.signal()
+    server.expect_end(SOON)
+
+
 def test_grace(start: Start) -> None:
     """Who is still at work after --grace 0.5 is cut off."""
     server = start("--delay", "30", "--grace", "0.5")
