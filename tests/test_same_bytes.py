@@ -15,17 +15,12 @@ from tools.servers import ROOT, SERVERS, Server, by_name
 
 BANNER = r"^# === {title}.*, .* =+$"
 MAIN = '\nif __name__ == "__main__":\n'
-# It is in no table and chart, and keeps the contract all the same.
-COROUTINES = replace(
-    by_name("06"), name="06-coroutines", file="06_asyncio/coroutines.py"
-)
-ALIKE = (*SERVERS, COROUTINES)
 FILES = sorted(
-    {each.path for each in ALIKE} | {*ROOT.glob("07_parallel/*.py")}
+    {each.path for each in SERVERS} | {*ROOT.glob("07_parallel/*.py")}
 )
 SOURCES = {path: path.read_text() for path in FILES if path.exists()}
 each_server = pytest.mark.parametrize(
-    "each", ALIKE, ids=lambda each: f"file-{each.name}"
+    "each", SERVERS, ids=lambda each: f"file-{each.name}"
 )
 
 

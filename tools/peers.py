@@ -73,16 +73,6 @@ PEERS = (
         (PYTHON, "-m", f"{ON}asyncio", "{host}", "{port}"),
         module="asyncio",
     ),
-    Peer(
-        "coroutines", "asyncio in miniature",
-        "Our own event loop and tasks on generators, from the lab about "
-        "coroutines, with the whole contract.",
-        (
-            PYTHON, "06_asyncio/coroutines.py", "--host", "{host}",
-            "--port", "{port}", "--delay", "0",
-        ),
-        module="socket",
-    ),
     _loop("uvloop", "asyncio's interface on libuv, written in Cython."),
     _loop(
         "blazio", "asyncio's interface on io_uring, written in Zig.",

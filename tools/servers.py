@@ -151,6 +151,11 @@ SERVERS = (
         _lessons(YES, YES, YES, YES, NO, NO),
     ),
     Server(
+        "06-coroutines", 6, "06_asyncio/coroutines.py",
+        "coroutines on a loop of our own", "await, our loop",
+        _lessons(YES, YES, YES, YES, NO, NO),
+    ),
+    Server(
         "07", 7, "07_parallel/server.py",
         "completions, a worker per core", "completions",
         _lessons(YES, YES, YES, YES, YES, YES), workers=True,

@@ -45,6 +45,15 @@ def test_sketches_only_under_the_classic_load() -> None:
         assert found == ["classic"] * 7
 
 
+def test_a_serial_server_makes_the_same_rounds_each_time() -> None:
+    for task in plan.suites("full", ALL):
+        serial = task.suite == "classic" and task.server.name in (
+            "01", "02", "04"
+        )
+        assert (task.load == plan.SERIAL) == serial
+    assert plan.SERIAL.requests % plan.SERIAL.clients == 0
+
+
 def test_few_new_connections_where_ports_stay_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,7 +25,7 @@ HERE = ROOT / "tools" / "bench" / "peers"
 
 def test_every_peer_is_there_and_told_for_readers() -> None:
     assert [peer.name for peer in PEERS] == [
-        "nginx", "node", "asyncio", "coroutines", "uvloop", "blazio",
+        "nginx", "node", "asyncio", "uvloop", "blazio",
         "trio", "tornado", "aiohttp", "gevent", "eventlet", "uvicorn",
         "granian", "gunicorn",
     ]

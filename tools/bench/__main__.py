@@ -30,14 +30,15 @@ from tools.data.results import REFERENCE, STEPS, load
 from tools.peers import Peer
 from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
 
-FULL_REPEATS = 3
+FULL_REPEATS = 5
+SWEEP_REPEATS = 3
 PEER_REPEATS = 5
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
 MODES = {
     "classic": "exactly ab -n 1000 -c 10 for each server and sketch (about "
     "12 minutes)",
     "full": "everything, repeated: also 1, 2, 4 ... 4096 clients and system "
-    "calls (about 40 minutes)",
+    "calls (about an hour)",
     "smoke": f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
     "works; exit status 1 if a server failed",
     "list": "print the servers and the peers, and end",
@@ -106,7 +107,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_options(parser, [servers_option([], (*SERVERS, *SKETCHES))])
     common_options(
         parser, "reference, or peers (all servers, with --full or --peers "
-        "all)", f"--full: {FULL_REPEATS}, --peers: {PEER_REPEATS}, else 1",
+        "all)", f"--full: {FULL_REPEATS}, its sweep {SWEEP_REPEATS}, "
+        f"--peers: {PEER_REPEATS}, else 1",
     )
     add(
         "--load", choices=("ab", "python"),
@@ -254,7 +256,7 @@ def _run(session: Session) -> None:
         else:  # counts hardly vary
             measure_all(session, tasks, 1)
         limit = preflight.most_clients(session.results.machine.open_files)
-        sweep(session, servers, repeats, limit)
+        sweep(session, servers, SWEEP_REPEATS, limit)
 
 
 def _run_peers(session: Session) -> None:

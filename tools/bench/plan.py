@@ -13,7 +13,7 @@ from tools.bench import wrk
 from tools.bench.ab import MANY, Load
 from tools.bench.preflight import PORTS_FREE_AT_ONCE
 from tools.peers import Peer
-from tools.servers import YES, Server
+from tools.servers import NO, YES, Server
 
 DELAY = 0.1  # seconds: what a request waits in all suites but the raw ones
 WARM_UP = {DELAY: 2, 0.0: 20}  # requests before measuring, by delay
@@ -21,7 +21,7 @@ SMOKE = ("02", "03", "06")  # the servers of --smoke
 PORTS_ELSEWHERE = 8000  # new connections a run where TIME_WAIT holds ports
 
 SWEEP_CLIENTS = tuple(2**n for n in range(13))  # 1 to 4096
-SWEEP_SECONDS = 2.5  # about so long is a point of the sweep
+SWEEP_SECONDS = 2.0  # about how long a point of the sweep takes
 SWEEP_LIMIT = 12  # seconds: a point never takes longer
 PATIENCE_MS = 10_000.0  # a client that waits longer ends the line
 
@@ -49,6 +49,9 @@ class Task:
 
 
 MOST_NEW = MANY if PORTS_FREE_AT_ONCE else PORTS_ELSEWHERE
+# Ten requests of each client, for servers that answer one at a time. A
+# fixed number: each run is an average over the same rounds.
+SERIAL = Load(10, 100, 15)
 # Mode -> its suites. Default: four minutes with the sketches; smoke: two
 # suites, a second or two each; classic: exactly ``ab -n 1000 -c 10``.
 LOADS = {
@@ -75,10 +78,19 @@ def suites(
     The sketches, which cannot do much, under the classic load only.
     """
     return [
-        Task(one, suite, 0.0 if "raw" in suite else DELAY, _possible(load))
+        Task(
+            one, suite, 0.0 if "raw" in suite else DELAY,
+            SERIAL if _serial(one, mode, suite) else _possible(load),
+        )
         for suite, load in LOADS[mode].items()
         for one in (*servers, *(sketches if suite == "classic" else ()))
     ]
+
+
+def _serial(one: Server, mode: str, suite: str) -> bool:
+    """Would it take a minute for what the others do in seconds?"""
+    serial = one.lessons["overlap"] == NO
+    return serial and (mode, suite) == ("full", "classic")
 
 
 def _possible(load: Load) -> Load:

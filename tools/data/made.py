@@ -37,22 +37,24 @@ EVERY = tuple(server.file for server in SERVERS)
 THREADS, CORES = "03_threading/server.py", ":(glob)07_parallel/*.py"
 # Folder of docs/data -> ./bench.sh ..., and what that measures.
 RUNS: dict[str, tuple[str, ...]] = {
-    "reference": ("--full --repeats 2 --no-site", *EVERY, CORES),
-    "peers": ("--peers all --repeats 3", *EVERY, CORES, "tools/bench/peers"),
+    "reference": ("--full --no-site", *EVERY, CORES),
+    "peers": ("--peers all", *EVERY, CORES, "tools/bench/peers"),
     "hold": ("hold", *EVERY, CORES),
     "hosts": ("hosts", *EVERY, CORES, "tools/bench/hosts"),
     "scale": ("scale --repeats 5", THREADS, CORES),
-    "crowd": ("crowd --repeats 3", CORES),
-    "gains": ("gains --repeats 3", CORES),
-    "static": ("static --repeats 3", CORES),
+    "crowd": ("crowd --repeats 5", CORES),
+    "gains": ("gains --repeats 5", CORES),
+    "static": ("static --repeats 5", CORES),
     "pythons": ("pythons", CORES, "06_asyncio/server.py"),
     "soak": ("soak", CORES),
     "threads": (
         "threads --pythons python3.13t,python3.13 --calibrate --seconds 3 "
-        "--clients 10 --repeats 3", THREADS, CORES, "06_asyncio/server.py",
+        "--clients 10 --repeats 5", THREADS, CORES, "06_asyncio/server.py",
     ),
     "labs-gil": (
-        "labs gil --repeats 3 --gil-seconds 0.3", "03_threading/lab_gil.py",
+        "labs gil --repeats 3 --gil-seconds 1 "
+        "--pythons python2.7,python3.8,python3.11,python3.13,python3.13t",
+        "03_threading/lab_gil.py",
     ),
     "labs-chain": ("labs chain", "06_asyncio/coroutines.py"),
     "labs-database": (

@@ -40,6 +40,7 @@ UNITS = {
     "lock_hog": "lock_hog_per_second",
     "condition": "condition_per_second",
     "condition_hog": "condition_hog_per_second",
+    "processes": "processes_per_second",
     "answer": "answer_ms",
     "answer_hog_short": "answer_hog_short_ms",
     "answer_hog_usual": "answer_hog_usual_ms",
