@@ -81,6 +81,20 @@ def test_resets(server: Server) -> None:
         process.assert_at_rest(before)
 
 
+@slow
+@rule("reset")
+@beside
+def test_pipelined_then_vanished(server: Server) -> None:
+    # Five answers are due when the client goes: the first send may fail,
+    # or the second, when the first has brought a reset.
+    with running(server, "--delay", "0.05") as process:
+        before = process.warm_up()
+        for how in ("early", "part", "close"):
+            leave(process.client(), 5 * GET, how)
+            process.assert_serves()
+        process.assert_at_rest(before)
+
+
 GOOD = [
     GET,
     GET_CLOSE,

@@ -289,6 +289,17 @@ class Program:
         server.expect_ready()
         return server
 
+    @contextlib.contextmanager
+    def below(self, name: str, text: str) -> Iterator[None]:
+        """Meanwhile this text stands below a file beside the student's."""
+        path = self.path.with_name(name)
+        whole = path.read_text("utf-8")
+        path.write_text(f"{whole}\n\n{text}", "utf-8")
+        try:
+            yield
+        finally:
+            path.write_text(whole, "utf-8")
+
     def values(self) -> dict[str, Any]:
         """The names in capitals that it sets, for files with answers.
 

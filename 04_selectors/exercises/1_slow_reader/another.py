@@ -44,7 +44,8 @@ def go_on(
             web.compute(options.compute)
             connection.worked()
         elif connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
+            piece = connection.unsent[:options.piece]
+            connection.sent(sock.send(piece))
             if connection.next is web.DRAIN:
                 sock.shutdown(socket.SHUT_WR)
     except BlockingIOError:  # not ready: the selector will tell
@@ -61,5 +62,12 @@ def go_on(
             connection.wait_for(web.WORK, web.SEND_SECONDS)
 
 
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how much a client gets in a turn."""
+    parser.add_argument(
+        "--piece", type=web.between(1, 10**9), default=1000
+    )
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

@@ -36,31 +36,41 @@ def go_on(
     try:
         if connection.next in (web.READ, web.DRAIN):
             connection.came(sock.recv(web.RECV_SIZE))
-        while connection.next in (web.WORK, web.SEND):
-            if connection.next is web.WORK:
-                time.sleep(options.delay)  # blocks: everybody waits
-                web.compute(options.compute)
-                connection.worked()
-            else:
-                send(connection, sock)
+        if connection.next is web.WORK:
+            time.sleep(options.delay)  # blocks: everybody waits
+            web.compute(options.compute)
+            connection.worked()
+        if connection.next is web.SEND:
+            send(connection, sock, options.piece)
     except BlockingIOError:  # not ready: the selector will tell
         pass
     except OSError:  # the client is gone
         connection.wait_for(web.CLOSE)
     if connection.next is web.CLOSE:
         clients.close(client)
-    elif connection.next is web.SEND:  # there was no room for all
-        clients.watch(client, web.WRITABLE)
-    else:
+    elif connection.next in (web.READ, web.DRAIN):
         clients.watch(client, web.READABLE)
+    else:  # a piece, or a request, is left for another turn
+        clients.watch(client, web.WRITABLE)
+        if connection.next is web.WORK:  # it must read to get there
+            connection.wait_for(web.WORK, web.SEND_SECONDS)
 
 
-def send(connection: web.Connection, sock: socket.socket) -> None:
-    """Send of our answer what the kernel takes now."""
-    connection.sent(sock.send(connection.unsent))
+def send(
+    connection: web.Connection, sock: socket.socket, piece: int
+) -> None:
+    """Send of our answer a piece, or less if there is no more room."""
+    connection.sent(sock.send(connection.unsent[:piece]))
     if connection.next is web.DRAIN:
         sock.shutdown(socket.SHUT_WR)
 
 
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how much a client gets in a turn."""
+    parser.add_argument(
+        "--piece", type=web.between(1, 10**9), default=1000
+    )
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

@@ -42,7 +42,7 @@ def go_on(
                 web.compute(options.compute)
                 connection.worked()
             else:
-                send(connection, sock)
+                send(connection, sock, options.piece)
     except BlockingIOError:  # not ready: the selector will tell
         pass
     except OSError:  # the client is gone
@@ -53,11 +53,13 @@ def go_on(
         clients.watch(client, web.READABLE)
 
 
-def send(connection: web.Connection, sock: socket.socket) -> None:
+def send(
+    connection: web.Connection, sock: socket.socket, piece: int
+) -> None:
     """Send our answer, all of it."""
     # sendall returns when the kernel has taken the whole answer. Until
-    # then everybody waits. Send what it takes at once, keep the rest,
-    # and go on when the selector says that there is room.
+    # then everybody waits. Send at most a piece, keep the rest, and go
+    # on in another turn, when the selector says that there is room.
     sock.settimeout(web.SEND_SECONDS)
     sock.sendall(connection.unsent)
     sock.setblocking(False)
@@ -66,5 +68,12 @@ def send(connection: web.Connection, sock: socket.socket) -> None:
         sock.shutdown(socket.SHUT_WR)
 
 
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how much a client gets in a turn."""
+    parser.add_argument(
+        "--piece", type=web.between(1, 10**9), default=1000
+    )
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

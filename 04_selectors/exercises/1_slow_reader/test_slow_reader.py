@@ -7,12 +7,54 @@ import time
 
 from tools.common.raw_client import Answer
 from tools.learn.plugin import Start
-from tools.learn.student import ANSWER_SECONDS, Serving, Wrong, get
+from tools.learn.student import (
+    ANSWER_SECONDS,
+    Program,
+    Serving,
+    Visitor,
+    Wrong,
+    eventually,
+    get,
+)
 
 LONGEST = 60.0  # seconds for all that the greedy client does at once
 PAGE, MISSING = get(), get("/missing")
 LAST = get(close=True)
 STATUS = re.compile(rb"^HTTP/1\.1 ([0-9]{3}) ", re.MULTILINE)
+
+# Put below web.py: it writes into a file how many bytes each send was
+# given, and where a turn of the loop begins.
+NOTES = """\
+def note(what):
+    with open("notes", "a") as file:
+        file.write(f"{what} ")
+
+
+class Noting(socket.socket):
+    def send(self, data, *flags):
+        note(len(data))
+        return super().send(data, *flags)
+
+    def sendall(self, data, *flags):
+        note(len(data))
+        super().sendall(data, *flags)
+
+
+class NotedClient(Client):
+    def __init__(self, sock):
+        super().__init__(Noting(fileno=sock.detach()))
+        self.sock.setblocking(False)
+
+
+class Turns(selectors.DefaultSelector):
+    def select(self, timeout=None):
+        note("turn")
+        return super().select(timeout)
+
+
+Client = NotedClient
+selectors.DefaultSelector = Turns
+"""
 
 
 class Greedy:
@@ -93,6 +135,36 @@ def test_one_page(server: Serving) -> None:
         for _ in range(2):
             visitor.send(get())
             visitor.expect_page()
+
+
+def test_pieces(program: Program, dice: random.Random) -> None:
+    """Nobody is sent more than --piece bytes in a turn of the loop."""
+    piece = dice.randrange(20, 60)
+    with program.below("web.py", NOTES):
+        server = program.start("--piece", str(piece))
+    with server.visit(get() + get("/missing", close=True)) as visitor:
+        visitor.expect_page()
+        visitor.expect_status(404)
+        visitor.expect_closed()
+        visitor.story.append(f"(the server was told --piece {piece})")
+    notes = program.path.with_name("notes").read_text()
+    sent = [sum(map(int, turn.split())) for turn in notes.split("turn")]
+    if max(sent) > piece:
+        raise Wrong(
+            f"at most {piece} bytes in a turn of the loop",
+            f"in one of them the server sent {max(sent)}",
+        )
+
+
+def test_vanished(server: Serving, dice: random.Random) -> None:
+    """Who asks five times and vanishes does no harm."""
+    for leave in (Visitor.reset, Visitor.close):
+        with server.visit(5 * get()) as visitor:
+            visitor.pause(dice.choice([0, 0.06]))
+            leave(visitor)
+        eventually(server.ended, 0.5)
+        server.expect_alive()
+        server.expect_page()
 
 
 def test_neighbour(start: Start, dice: random.Random) -> None:

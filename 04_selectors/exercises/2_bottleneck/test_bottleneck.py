@@ -1,5 +1,6 @@
 """04.2: what four recordings say, against the recordings themselves."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ def number(values: Values, name: str, what: str) -> float:
     found = values.get(name)
     if found is None:
         raise Wrong(f"for {name}: {what}", "it is still None")
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if (
+        isinstance(found, bool) or not isinstance(found, int | float)
+        or not math.isfinite(found)
+    ):
         raise Wrong(f"for {name}: {what}", f"it is {found!r}")
     return found
 

@@ -5,10 +5,10 @@ The task:   task.md
 """
 
 import socket
-import time
 from argparse import Namespace
 
 import web
+from go_on import go_on
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
@@ -21,62 +21,39 @@ def serve(listener: socket.socket, options: Namespace) -> None:
         now = web.clock()
         for key, _ in ready:
             if key.data is None:
-                accept(clients)
+                accept(clients, options.most)
             else:
                 go_on(key.data, clients, options)
         for client in clients.late(now):
             go_on(client, clients, options)
 
 
-def accept(clients: web.Clients) -> None:
-    """Empty the accept queue."""
-    while True:
+def accept(clients: web.Clients, most: int) -> None:
+    """Empty the accept queue, as long as there is a place."""
+    while len(clients.here) < most:
         try:
             sock, _ = clients.listener.accept()
         except (BlockingIOError, ConnectionError):
             return  # nobody is there, or has left again
         except OSError:  # out of descriptors
-            # The listener stays ready: let us hear no more of it. When
-            # late looks around, twice a second, it asks for it again.
-            clients.selector.unregister(clients.listener)
-            clients.accepting = False
-            return
+            break
         sock.setblocking(False)
         client = web.Client(sock)
         clients.here.add(client)
         clients.watch(client, web.READABLE)
         web.count(connections=1)
+    # The listener stays ready: let us hear no more of it. When late
+    # looks around, twice a second, it asks for it again.
+    clients.selector.unregister(clients.listener)
+    clients.accepting = False
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, options: Namespace
-) -> None:
-    """Do for this client what can be done without waiting."""
-    connection, sock = client.connection, client.sock
-    try:
-        if connection.next in (web.READ, web.DRAIN):
-            connection.came(sock.recv(web.RECV_SIZE))
-        if connection.next is web.WORK:
-            time.sleep(options.delay)  # blocks: everybody waits
-            web.compute(options.compute)
-            connection.worked()
-        if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
-                sock.shutdown(socket.SHUT_WR)
-    except BlockingIOError:  # not ready: the selector will tell
-        pass
-    except OSError:  # the client is gone
-        connection.wait_for(web.CLOSE)
-    if connection.next is web.CLOSE:
-        clients.close(client)
-    elif connection.next in (web.READ, web.DRAIN):
-        clients.watch(client, web.READABLE)
-    else:
-        clients.watch(client, web.WRITABLE)
-        if connection.next is web.WORK:  # pipelined: others have a turn
-            connection.wait_for(web.WORK, web.SEND_SECONDS)
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how many clients may be here."""
+    parser.add_argument(
+        "--most", type=web.between(1, 10**9), default=1000
+    )
 
 
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

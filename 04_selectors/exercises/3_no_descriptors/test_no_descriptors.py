@@ -72,6 +72,33 @@ def test_asleep(start: Start, dice: random.Random) -> None:
         raise crowd.wrong(error.expected, error.came) from None
 
 
+def test_most(start: Start, dice: random.Random) -> None:
+    """No more than --most clients are here, and the next one waits."""
+    most = dice.randrange(5, 10)
+    server: Serving = start("--delay", "0", "--most", str(most))
+    with together([server.visit(get()) for _ in range(most)]) as made:
+        for visitor in made:
+            visitor.expect_page()
+        with server.visit(get()) as late:
+            late.story[0] = f"connected, one more than --most {most}"
+            server.expect_idle()
+            late.expect_quiet(0.2)
+            made[0].close()
+            late.story.append("(one of the others left)")
+            late.expect_page()
+
+
+def test_stops(start: Start, dice: random.Random) -> None:
+    """A full server can be stopped."""
+    crowd = Crowd(start, dice)
+    crowd.server.signal()
+    try:
+        crowd.server.expect_end()
+    except Wrong as error:
+        story = "then we sent SIGTERM to the server"
+        raise crowd.wrong(error.expected, error.came, story) from None
+
+
 def test_others_are_served(start: Start, dice: random.Random) -> None:
     """Meanwhile those who are connected are served, and not held up."""
     crowd = Crowd(start, dice)

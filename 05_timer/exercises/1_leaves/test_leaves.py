@@ -11,6 +11,7 @@ from tools.learn.student import (
     Wrong,
     eventually,
     get,
+    together,
 )
 
 DELAY = 1.0  # seconds: the timers of a test, long enough to leave
@@ -56,6 +57,20 @@ def test_who_stays(server: Serving) -> None:
         for _ in range(2):
             visitor.send(get())
             visitor.expect_page()
+
+
+def test_timers(start: Start) -> None:
+    """Each wait has a timer's thread of its own, as before."""
+    server: Serving = start("--delay", "30")
+    before = server.threads()
+    with together([server.visit(PAGE) for _ in range(4)]) as made:
+        wanted = before + len(made)
+        if not eventually(lambda: server.threads() >= wanted):
+            raise Wrong(
+                f"{len(made)} more threads, one for each wait",
+                f"there are {server.threads() - before} more",
+                [f"{len(made)} clients asked at once, --delay 30"],
+            )
 
 
 def test_no_harm(start: Start) -> None:

@@ -8,6 +8,7 @@ import time
 
 from tools.learn.student import (
     ANSWER_SECONDS,
+    Program,
     Serving,
     Visitor,
     Wrong,
@@ -21,6 +22,45 @@ LONG = 30.0  # seconds: longer than a test
 SHORT, TIMES = 0.03, 40  # seconds, and how often one after the other
 TICK = 0.5  # seconds: as in web.py
 WAKE_UPS = 10  # in a second: the TICKs, and some for chance
+CROWD, ASKED = 200, 20  # who wait long; requests beside them
+# Put below web.py: whoever compares two times, writes a byte.
+COUNTING = """\
+counting = True
+compared = os.open("compared", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+class Moment(float):
+    def __add__(self, other):
+        return Moment(float.__add__(self, other))
+
+
+def counted(compare):
+    def counting_compare(self, other):
+        if counting:
+            os.write(compared, b".")
+        return compare(self, other)
+    return counting_compare
+
+
+for name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__"):
+    setattr(Moment, name, counted(getattr(float, name)))
+
+
+class Uncounted(Clients):
+    def late(self, now):
+        global counting
+        counting = False
+        found = super().late(now)
+        counting = True
+        return found
+
+
+Clients = Uncounted
+
+
+def clock():
+    return Moment(time.monotonic())
+"""
 
 
 def wait(seconds: float) -> bytes:
@@ -125,3 +165,39 @@ def test_punctual(server: Serving) -> None:
                         ["3 clients wait long, and beside them one sent "
                          f"'GET /?wait={SHORT:g} HTTP/1.1' again and again"],
                     )
+
+
+def test_looks_around(server: Serving) -> None:
+    """However long the first timer is, the loop looks around in between."""
+    with together([server.visit(wait(LONG)), server.visit()]) as made:
+        eventually(lambda: server.descriptors() > len(made))
+        time.sleep(TICK)
+        server.signal()
+        server.waited = True  # it may end now
+        made[1].story.append("(SIGTERM: silent clients should be let go)")
+        made[1].expect_closed()
+
+
+def test_few_looks(program: Program) -> None:
+    """However many wait, only a few of them are looked at."""
+    with program.below("web.py", COUNTING):
+        server = program.start()
+    compared = program.path.with_name("compared")
+    with together([server.visit(wait(LONG)) for _ in range(CROWD)]) as made:
+        eventually(lambda: server.descriptors() > len(made))
+        with server.visit() as visitor:
+            for number in range(ASKED + 1):
+                if number == 1:  # by now all the others wait
+                    before = compared.stat().st_size
+                visitor.send(wait(SHORT))
+                visitor.expect_page()
+    looks = compared.stat().st_size - before
+    if looks > CROWD * ASKED / 2:
+        raise Wrong(
+            "that only the first timer is looked at, and a few of the "
+            "others when one comes or goes: that is what a heap is for",
+            "times were compared as often as if each turn of the loop went "
+            "through all timers",
+            [f"{CROWD} clients wait long, and beside them one sent "
+             f"'GET /?wait={SHORT:g} HTTP/1.1' {ASKED} times"],
+        )

@@ -40,7 +40,7 @@ async def run(listener: socket.socket, options: Namespace) -> None:
         if writer not in busy:
             task.cancel()
     if connections:
-        await asyncio.wait(connections)
+        await asyncio.wait(connections, timeout=options.grace)
 
 
 async def talk(
@@ -77,5 +77,11 @@ async def talk(
         writer.transport.abort()  # close, and forget what is unsent
 
 
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how long we wait for who is served."""
+    seconds = web.between(0, 60, float)
+    parser.add_argument("--grace", type=seconds, default=10.0)
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

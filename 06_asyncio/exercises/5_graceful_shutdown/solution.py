@@ -37,7 +37,7 @@ async def run(listener: socket.socket, options: Namespace) -> None:
     server.close()
     stop_reading()
     if connections:
-        await asyncio.wait(connections)
+        await asyncio.wait(connections, timeout=options.grace)
 
 
 async def talk(
@@ -78,5 +78,11 @@ def stop_reading() -> None:
             pass
 
 
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how long we wait for who is served."""
+    seconds = web.between(0, 60, float)
+    parser.add_argument("--grace", type=seconds, default=10.0)
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

@@ -66,5 +66,11 @@ async def talk(
         writer.transport.abort()  # close, and forget what is unsent
 
 
+def add_options(parser: web.Parser) -> None:
+    """Let the command line say how long we wait for who is served."""
+    seconds = web.between(0, 60, float)
+    parser.add_argument("--grace", type=seconds, default=10.0)
+
+
 if __name__ == "__main__":
-    web.main(serve)
+    web.main(serve, add_options=add_options)

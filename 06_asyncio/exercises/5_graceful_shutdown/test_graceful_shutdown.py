@@ -99,3 +99,18 @@ def test_waits_for_nobody_else(start: Start, dice: random.Random) -> None:
         for visitor in made:
             visitor.story.append("(we sent SIGTERM to the server)")
         server.expect_end(SOON)
+
+
+def test_nobody_there(server: Serving) -> None:
+    """With no client at all it ends as well."""
+    server.signal()
+    server.expect_end(SOON)
+
+
+def test_grace(start: Start) -> None:
+    """Who is still at work after --grace 0.5 is cut off."""
+    server = start("--delay", "30", "--grace", "0.5")
+    with server.visit(get()) as visitor:
+        stop(server)
+        visitor.story.append("(we sent SIGTERM to the server)")
+        server.expect_end(SOON)

@@ -19,7 +19,7 @@ workers: list[int] = []  # their process ids
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Let options.workers processes serve; end when they have ended."""
-    for _ in range(options.workers):
+    for _ in range(options.workers or os.cpu_count() or 1):
         start_worker(listener, options)
     announce(listener)
     for pid in workers:
@@ -51,8 +51,8 @@ def stop_workers() -> None:
 def add_options(parser: Parser) -> None:
     """Let the command line choose how many processes there are."""
     parser.add_argument(
-        "--workers", type=between(1, 64), default=2,
-        help="processes (%(default)s)",
+        "--workers", type=between(0, 64), default=2,
+        help="processes; 0: one for each core (%(default)s)",
     )  # fmt: skip
 
 

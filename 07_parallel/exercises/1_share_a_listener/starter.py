@@ -38,8 +38,8 @@ def stop_workers() -> None:
 def add_options(parser: Parser) -> None:
     """Let the command line choose how many processes there are."""
     parser.add_argument(
-        "--workers", type=between(1, 64), default=2,
-        help="processes (%(default)s)",
+        "--workers", type=between(0, 64), default=2,
+        help="processes; 0: one for each core (%(default)s)",
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """07.1: several processes accept from one listening socket."""
 
+import os
 import random
 import signal
 from collections.abc import Callable
@@ -40,12 +41,18 @@ def test_children(start: Start, dice: random.Random) -> None:
     started(start, number)
 
 
+def test_cores(start: Start) -> None:
+    """With --workers 0 there are as many as the machine has cores."""
+    started(start, 0)
+
+
 def started(start: Start, number: int) -> Serving:
     """A server with so many workers. Raises Wrong if it has others."""
     server = start("--workers", str(number))
-    if not eventually(lambda: len(server.workers()) == number, 2):
+    wanted = number or os.cpu_count()
+    if not eventually(lambda: len(server.workers()) == wanted, 2):
         raise Wrong(
-            f"{number} processes besides the parent",
+            f"{number or 'os.cpu_count()'} processes besides the parent",
             f"there are {len(server.workers()) or 'none'}",
             [f"We started it with --workers {number}"],
         )
@@ -75,6 +82,12 @@ def test_not_the_parent(start: Start) -> None:
         for process in server.workers():
             process.send_signal(signal.SIGCONT)
         visitor.expect_page()
+
+
+def test_asleep(start: Start) -> None:
+    """While nobody asks, the parent and its workers sleep."""
+    server = started(start, 2)
+    server.expect_idle()
 
 
 def test_end(start: Start, dice: random.Random) -> None:

@@ -1,11 +1,11 @@
 """07.3: what follows a send, in a loop that lives on completions."""
 
-import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from tools.common.raw_client import Client
 from tools.learn.student import (
+    ANSWER_SECONDS,
     Program,
     Serving,
     Wrong,
@@ -18,8 +18,7 @@ Start = Callable[..., Serving]
 
 # Put below emulated.py: what an engine may do at any time, this one does
 # always. It says in a file how often it was asked to send.
-FEW_BYTES = """
-
+FEW_BYTES = """\
 RECV_SIZE = {few}
 Whole = Engine
 
@@ -30,6 +29,29 @@ class Engine(Whole):
             file.write("x")
         super().send(fd, data[:{few}])
 """
+
+# A slow client, which takes ten bytes at a time. Between two of its takes,
+# web.py's clock goes on by a second.
+SLOW_CLOCK = """\
+skipped = 0
+
+
+def clock():
+    return time.monotonic() + skipped
+"""
+SLOW_SENDS = """\
+import web
+
+Whole = Engine
+
+
+class Engine(Whole):
+    def send(self, fd, data):
+        web.skipped += 1
+        time.sleep(0.03)
+        super().send(fd, data[:10])
+"""
+SHORT = "IDLE_SECONDS = LINGER_SECONDS = 0.5"
 
 
 def test_page(server: Serving) -> None:
@@ -64,7 +86,7 @@ def test_pipelined(server: Serving, dice: random.Random) -> None:
 def test_few_bytes(program: Program, dice: random.Random) -> None:
     """Answers come whole, though an engine may send a few bytes only."""
     few = dice.randrange(5, 20)
-    with few_bytes(program, few):
+    with program.below("emulated.py", FEW_BYTES.format(few=few)):
         server = program.start()
         with server.visit(get()) as visitor:
             visitor.story.append(
@@ -82,18 +104,6 @@ def test_few_bytes(program: Program, dice: random.Random) -> None:
             )
 
 
-@contextlib.contextmanager
-def few_bytes(program: Program, few: int) -> Iterator[None]:
-    """Meanwhile the engine sends and receives so many bytes a time."""
-    path = program.path.with_name("emulated.py")
-    whole = path.read_text("utf-8")
-    path.write_text(whole + FEW_BYTES.format(few=few), "utf-8")
-    try:
-        yield
-    finally:
-        path.write_text(whole, "utf-8")
-
-
 def test_last_answer(start: Start, dice: random.Random) -> None:
     """After the last answer it reads what still comes, then it closes."""
     server = start("--delay", "0.3")
@@ -103,6 +113,34 @@ def test_last_answer(start: Start, dice: random.Random) -> None:
         visitor.story.append(f"sent {size} bytes more")
         visitor.expect_page()
         visitor.expect_closed()
+
+
+def test_slow_client(program: Program) -> None:
+    """A client has its 10 s anew whenever it has taken some bytes."""
+    with (
+        program.below("web.py", SLOW_CLOCK),
+        program.below("emulated.py", SLOW_SENDS),
+    ):
+        server = program.start()
+    with server.visit(get()) as visitor:
+        visitor.story.append("took ten bytes of its answer each second")
+        visitor.expect_page()
+
+
+def test_silent_clients(program: Program) -> None:
+    """Who says nothing more after an answer is parted with."""
+    with program.below("web.py", SHORT):
+        server = program.start()
+    before = server.descriptors()
+    for close in (False, True):
+        with server.visit(get(close=close)) as visitor:
+            visitor.expect_page()
+            visitor.story.append("said nothing more, and did not close")
+            if not eventually(lambda: server.descriptors() <= before):
+                raise Wrong(
+                    f"that the server closes the connection ({SHORT})",
+                    f"it was still open {ANSWER_SECONDS:g} s later",
+                )
 
 
 def test_clients_gone(server: Serving, dice: random.Random) -> None:
