@@ -18,6 +18,7 @@ BUFFER = 1 << 16  # bytes of our own buffer, so that it matters little
 LINE = 6000  # bytes of a long line
 OFFER = 2_000_000  # bytes: several times what the two kernels keep
 SLACK = 4 * LINE  # bytes that a server may count in another way
+ASLEEP = "one listener does not read"
 SOON = 3.5  # seconds; after 5 the emergency brake of main() would end it
 
 
@@ -74,7 +75,7 @@ class Hall:
                 f"the page for the client that said a line, while {others}",
                 error.came,
             ) from None
-        expected = f"the next line for each listener that reads, while {others}"
+        expected = f"the next line for all that read, while {others}"
         for reader in self.readers:
             expect_line(reader, line, expected)
 
@@ -99,13 +100,13 @@ def fall_asleep(server: Serving) -> Visitor:
     return visitor
 
 
-def say_until_dropped(server: Serving, found: Hall, others: str) -> bool:
+def say_until_dropped(server: Serving, found: Hall) -> bool:
     """Say long lines until the server has closed a connection."""
     process = server.own()
-    found.go_on(others)  # all of them are accepted by now
+    found.go_on(ASLEEP)  # all of them are accepted by now
     before = process.num_fds()
     while found.said < OFFER:
-        found.say(f"{found.said:0{LINE - 1}}", others)
+        found.say(f"{found.said:0{LINE - 1}}", ASLEEP)
         if process.num_fds() < before:
             return True
     return False
@@ -144,10 +145,9 @@ def test_everybody(server: Serving, dice: random.Random) -> None:
 def test_one_does_not_read(start: Start) -> None:
     """One listener does not read: the others still get every line."""
     server = start("--delay", "0")
-    others = "one listener does not read"
     with fall_asleep(server), hall(server, 2) as found:
-        say_until_dropped(server, found, others)
-        found.go_on(others)
+        say_until_dropped(server, found)
+        found.go_on(ASLEEP)
 
 
 def test_dropped(start: Start, dice: random.Random) -> None:
@@ -155,7 +155,7 @@ def test_dropped(start: Start, dice: random.Random) -> None:
     behind = dice.randrange(100, 250) * 1000
     server = start("--delay", "0", "--behind", str(behind))
     with fall_asleep(server) as sleeper, hall(server, 1) as found:
-        if not say_until_dropped(server, found, "another listener does not read"):
+        if not say_until_dropped(server, found):
             raise Wrong(
                 "that the listener that does not read is dropped",
                 f"it is still connected after {OFFER:,} bytes: how many of "
@@ -178,7 +178,7 @@ def test_late_reader(start: Start) -> None:
     lines = [f"{number:0{LINE - 1}}\n".encode() for number in range(100)]
     with fall_asleep(server) as late, hall(server, 0) as found:
         for line in lines:
-            found.say(line.decode().strip(), "one listener does not read")
+            found.say(line.decode().strip(), ASLEEP)
         late.story.append("now reads")
         for line in lines:
             expect_line(late, line, "every line, in order")
@@ -202,7 +202,7 @@ def test_stop(start: Start) -> None:
     """The server can be stopped while clients listen."""
     server = start("--delay", "0")
     with fall_asleep(server), hall(server, 2) as found:
-        found.go_on("one listener does not read")
+        found.go_on(ASLEEP)
         server.signal(signal.SIGTERM)
         found.sayer.story.append("(we sent SIGTERM to the server)")
         server.expect_end(SOON)
