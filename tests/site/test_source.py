@@ -69,6 +69,11 @@ def test_finds_by_name(name: str, first: int, last: int, begins: str) -> None:
     assert len(piece.text.splitlines()) == last - first + 1
 
 
+def test_finds_one_of_two_names() -> None:
+    text = "a = 1\none, two = 2, 3\n"
+    assert source.find(text, "two").text == "one, two = 2, 3"
+
+
 def test_a_missing_name_is_an_error() -> None:
     for name in ("nobody", "Thing.nobody", "nobody.at_all"):
         with pytest.raises(SiteError, match="nobody"):

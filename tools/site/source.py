@@ -104,7 +104,7 @@ def _names(node: ast.stmt) -> list[str]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [node.name]
-        case ast.Assign(targets=targets):
+        case ast.Assign(targets=[ast.Tuple(elts=targets)] | targets):
             return [t.id for t in targets if isinstance(t, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name)):
             return [name]
