@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tools.learn.plugin import Start
 from tools.learn.student import (
-    Serving,
     Visitor,
     Wrong,
     eventually,
@@ -30,11 +29,6 @@ def first_answered(visitors: Sequence[Visitor]) -> Visitor:
         "that a free thread takes the next client from the queue",
         "nobody was answered in 4 s",
     )
-
-
-def thread_ids(server: Serving) -> set[int]:
-    """The threads it has, by the kernel's numbers."""
-    return {thread.id for thread in server.own().threads()}
 
 
 def test_everybody_is_served(start: Start, dice: random.Random) -> None:
@@ -74,10 +68,10 @@ def test_the_same_threads(start: Start, dice: random.Random) -> None:
             visitor.send(get(close=True))
         for visitor in first:
             visitor.expect_page()
-        before = thread_ids(server)
+        before = server.thread_ids()
     for _ in range(2 * workers):
         server.expect_page()
-    if thread_ids(server) != before:
+    if server.thread_ids() != before:
         raise Wrong(
             "that the threads which served the first clients serve "
             "the others too",
