@@ -95,7 +95,7 @@ def test_presets(window: Page) -> None:
         assert button.get_attribute("aria-pressed") == "true"
         assert boxes(window) == wanted
         expect(window.locator(".seven-shown")).to_have_text(
-            f"{len(wanted)} of 12 servers are shown."
+            f"{len(wanted)} of {len(SERVERS)} servers are shown."
         )
         for where in (f"{BARS} svg", f"{BARS} table", "figure.seven-chart"):
             assert shown(window, where) == wanted, where
@@ -117,7 +117,7 @@ def test_boxes(window: Page) -> None:
     for server in SERVERS:
         window.locator(f".seven-choices [value='{server.name}']").uncheck()
     expect(window.locator(".seven-shown")).to_have_text(
-        "0 of 12 servers are shown."
+        f"0 of {len(SERVERS)} servers are shown."
     )
     empty = window.get_by_text("None of the chosen servers is here.")
     charts = window.locator("figure.seven-chart")
@@ -125,7 +125,7 @@ def test_boxes(window: Page) -> None:
     assert visible.count() >= charts.count()
     window.locator(".seven-choices input[value='06']").press("Space")
     expect(window.locator(".seven-shown")).to_have_text(
-        "1 of 12 servers is shown."
+        f"1 of {len(SERVERS)} servers is shown."
     )
     drawn = window.locator(f"{BARS} > svg")
     row = drawn.locator("g[data-server='06']")
@@ -136,7 +136,7 @@ def test_boxes(window: Page) -> None:
     ticks = window.locator(f"{BARS} .seven-tick")
     assert ticks.all_text_contents() == grid  # the scale stays
     expect(window.locator(".seven-bar-note")).to_contain_text(
-        "1 of 12 servers is shown. Change"
+        f"1 of {len(SERVERS)} servers is shown. Change"
     )
 
 

@@ -18,13 +18,15 @@ RATES = {
     "06": TEN,
     "06-executor": SIX,
     "06-protocol": TEN,
+    "06-coroutines": TEN,
     "07": TEN,
     "07-emulated": TEN,
 }
 
 # Who answers a hundred clients that ask at once in about one delay?
 OVERLAP = [
-    "03", "05", "05-heap", "06", "06-protocol", "07", "07-emulated",
+    "03", "05", "05-heap", "06", "06-protocol", "06-coroutines",
+    "07", "07-emulated",
 ]
 
 # Who has about a hundred threads when a hundred clients wait?

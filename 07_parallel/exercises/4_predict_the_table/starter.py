@@ -15,6 +15,7 @@ RATES = {
     "06": 10,
     "06-executor": 10,
     "06-protocol": 10,
+    "06-coroutines": 10,
     "07": 10,
     "07-emulated": 10,
 }
