@@ -6,6 +6,7 @@ Peers too: they run in the same way, but say nothing when they are ready.
 import io
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -190,6 +191,20 @@ def test_an_interrupt_ends_all_processes(
     monkeypatch.setattr(Meter, "sample", sample)
     with pytest.raises(KeyboardInterrupt):
         measure(bench, fake("falls silent"), Load(4, 40, 60))
+    assert children() == []
+
+
+def test_an_interrupt_at_its_start_leaves_no_server(
+    fake: MakeServer, monkeypatch: Patch
+) -> None:
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *words: Any, **how: Any) -> None:
+            super().__init__(*words, **how)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("tools.common.launch.subprocess.Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        server.start(fake("falls silent"), 0.1)
     assert children() == []
 
 

@@ -14,8 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Self
 
@@ -47,6 +48,30 @@ def eventually(
     return True
 
 
+@contextlib.contextmanager
+def later(*numbers: signal.Signals) -> Iterator[None]:
+    """What these signals do is done when the block is over.
+
+    An exception in the middle of Popen would leave a child that nobody
+    knows. A signal without a handler of Python's does what it does.
+    """
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in numbers:
+            if callable(signal.getsignal(number)):
+                before[number] = signal.signal(
+                    number, lambda number, frame: came.append(number)
+                )
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for each in came:
+        signal.raise_signal(each)
+
+
 class Launched:
     """A running program with all the processes it starts."""
 
@@ -72,17 +97,21 @@ class Launched:
         self._seen: list[psutil.Process] = []
         self.switches: int | None = None  # context switches, once ended
         try:
-            self._child = subprocess.Popen(
-                [*shell, *words], cwd=cwd, env=environment,
-                stdin=subprocess.DEVNULL, stdout=self._out,
-                stderr=self._err,
-                start_new_session=True,  # Ctrl-C is ours: we end it
-            )
+            with later(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                self._child = subprocess.Popen(
+                    [*shell, *words], cwd=cwd, env=environment,
+                    stdin=subprocess.DEVNULL, stdout=self._out,
+                    stderr=self._err,
+                    start_new_session=True,  # Ctrl-C is ours: we end it
+                )
+                self.pid = self._child.pid
+                self._root = psutil.Process(self.pid)
         except OSError as error:
             why = f"{words[0]} cannot be run: {error.strerror}"
             raise LaunchError(scrub(why)) from error
-        self.pid = self._child.pid
-        self._root = psutil.Process(self.pid)
+        except KeyboardInterrupt:
+            self.kill()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -96,16 +96,11 @@ def strangers(exercise: Exercise) -> Iterator[Path]:
 
 
 def is_near(exercise: Exercise, path: Path) -> bool:
-    """Is it likely to pass? A server or solution of the step, or beside it.
-
-    Starters and sketches can do less than these.
-    """
+    """Is it likely to pass? A file of the same step, a server beside it."""
     step = path.relative_to(ROOT).parts[0]
     beside = abs(int(step[:2]) - exercise.step) == 1
-    if not exercise.like:
-        return True
-    return path.name not in ("starter.py", "sketch.py") and (
-        ROOT / step in exercise.folder.parents
+    return (
+        not exercise.like or ROOT / step in exercise.folder.parents
         or (beside and path == ROOT / step / "server.py")
     )
 
