@@ -389,3 +389,24 @@ def test_memory_of_few_clients_is_noise() -> None:
             "user_bytes_per_connection": 100.0,
         })  # fmt: skip
         assert hold.bytes_each(one) == each
+
+
+@pytest.mark.parametrize(("limits", "most", "given"), [
+    ((20_000, 20_000), 20_000, 20_000),  # and not less than before
+    ((256, 20_000), 20_000, 20_000),
+    ((256, resource.RLIM_INFINITY), 12_000, 10_240),  # as macOS is
+    ((256, 100_000), 100_000, 65_600),
+])  # fmt: skip
+def test_as_many_open_files_as_we_may_have(
+    limits: tuple[int, int], most: int, given: int, monkeypatch: Patch
+) -> None:
+    now = [limits]
+
+    def change(_: int, wanted: tuple[int, int]) -> None:
+        if not wanted[0] <= most or wanted[1] != limits[1]:
+            raise ValueError("not allowed to raise maximum limit")
+        now.append(wanted)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: now[-1])
+    monkeypatch.setattr(resource, "setrlimit", change)
+    assert machine.raise_open_files(65_600) == given

@@ -31,8 +31,9 @@ def raise_open_files(wanted: int) -> int:
         return soft
     enough = hard == unlimited or hard >= wanted
     for limits in (
-        (wanted, hard if enough else wanted), (min(wanted, OPEN_MAX), hard),
-        (hard, hard),
+        (wanted, hard if enough else wanted),
+        (wanted if enough else hard, hard),
+        (min(wanted, OPEN_MAX), hard),
     ):
         # Only root may raise the hard one.
         with contextlib.suppress(OSError, ValueError):
