@@ -324,7 +324,9 @@ def test_both_servers_on_each_python(
         (suite, server, variant)
         for suite in ("pythons-keep", "pythons-new")
         for server in ("06", "07")
-        for variant in ("3.13.5, plain build", "3.13.5, optimised build")
+        for variant in (
+            "3.13.5, plain build", "3.13.5, free-threaded, optimised build",
+        )
     ]
     assert "3.00" in capsys.readouterr().out  # of the first
 

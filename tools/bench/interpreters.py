@@ -76,13 +76,14 @@ class Interpreter:
     @property
     def described(self) -> str:
         """Its version and build in words."""
-        threads = "free-threaded" if self.free else "with the GIL"
-        return f"{self.version}, {threads}, {self.build}"
+        threads = "" if self.free else "with the GIL, "
+        return f"{self.version}, {threads}{self.build}"
 
     @property
     def build(self) -> str:
         """How it was built."""
-        return "optimised build" if self.optimised else "plain build"
+        build = "optimised build" if self.optimised else "plain build"
+        return f"free-threaded, {build}" if self.free else build
 
 
 def find(programs: Sequence[str] | None = None) -> list[Interpreter]:
