@@ -44,7 +44,7 @@ FIGURES = {
     "scale": {"requests_per_second", "cores", "speed_up_times"},
     "soak": {"requests_answered", "workers_killed"},
     "static": {
-        "requests_per_second", "mean", "p50", "p90", "p99", "max", "cpu_ms",
+        "requests_per_second", "p50", "p90", "p99", "max", "cpu_ms",
     },
     "threads": {"requests_per_second", "cpu_ms", "cores", "peak_memory"},
 }  # fmt: skip

@@ -52,11 +52,11 @@ RUNS: dict[str, tuple[str, ...]] = {
         "--clients 10 --repeats 5", THREADS, CORES, "06_asyncio/server.py",
     ),
     "labs-gil": (
-        "labs gil --repeats 3 --gil-seconds 1 "
+        "labs gil --repeats 5 --gil-seconds 0.6 "
         "--pythons python2.7,python3.8,python3.11,python3.13,python3.13t",
         "03_threading/lab_gil.py",
     ),
-    "labs-chain": ("labs chain", "06_asyncio/coroutines.py"),
+    "labs-chain": ("labs chain --repeats 5", "06_asyncio/coroutines.py"),
     "labs-database": (
         "labs database", "06_asyncio/lab_database.py",
         "03_threading/server.py", "03_threading/pool.py",
