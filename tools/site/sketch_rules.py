@@ -22,10 +22,10 @@ CONTRACT = "../reference/contract.html#rule-"
 # that say what should come of it.
 FIRST = {
     "Half a request": ("bytewise", "pieces"),
-    "A client that resets": ("reset",),
+    "A client that breaks off": ("reset",),
     "Two requests at once": ("pipelining",),
     "Ten seconds of silence": ("silent",),
-    "Smuggled lengths": ("coding-and-length", "two-lengths"),
+    "Two lengths that disagree": ("coding-and-length", "two-lengths"),
 }
 
 
