@@ -159,7 +159,12 @@ def test_slow_reader(server: Server) -> None:
             peak = max(peak, process.memory())
             return process.descriptors() <= rest[0]
 
-        assert eventually(gone, 3 * PATIENCE, 0.1), "not dropped"
+        for _ in range(4):  # it may have little of the CPU, and be busy
+            spent = process.cpu()
+            dropped = eventually(gone, 3 * PATIENCE, 0.1)
+            if dropped or process.cpu() < spent + 0.2:
+                break
+        assert dropped, "not dropped"
         took = time.monotonic() - begin
         if server.lessons["keep_alive"] == YES:
             assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s"
