@@ -8,7 +8,6 @@ on a phone.
 import math
 from html import escape
 
-
 TALL = 800  # more pixels than this are more than a page of paper
 
 
