@@ -184,3 +184,12 @@ def test_ticks() -> None:
     assert svg.ticks(100) == [0, 25, 50, 75, 100]
     assert svg.ticks(0) == [0]
     assert svg.powers(8.5, 41000, 10) == [10, 100, 1000, 10000]
+
+
+def test_a_chart_longer_than_a_page_says_so() -> None:
+    short, tall = (
+        svg.chart("id", "Title", "What it shows", height, "", "bars")
+        for height in (svg.TALL, svg.TALL + 1)
+    )
+    assert "seven-svg--tall" not in short
+    assert "seven-svg--tall" in tall

@@ -296,3 +296,8 @@ def test_the_committed_run_fits_and_nothing_failed() -> None:
     assert not failed
     command = "./test.sh --conformance docs/data/conformance.json"
     assert run.command.removesuffix(" -v") == command  # -v: says more
+
+
+def test_an_option_of_two_words_is_one_piece_of_code() -> None:
+    text = rules_table._marked("With --lame-duck, it fails")
+    assert text == "With <code>--lame-duck</code>, it fails"

@@ -199,7 +199,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
 
 def _marked(text: str) -> str:
     """A rule's text with its options as code. HTML."""
-    return re.sub(r"--\w+", r"<code>\g<0></code>", escape(text))
+    return re.sub(r"--\w[\w-]*", r"<code>\g<0></code>", escape(text))
 
 
 def _cell(

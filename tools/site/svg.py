@@ -8,6 +8,8 @@ on a phone.
 import math
 from html import escape
 
+TALL = 800  # more pixels than this are more than a page of paper
+
 
 def element(name: str, content: str = "", **attributes: object) -> str:
     """One element; ``class_`` gives class, ``stroke_width`` a dash."""
@@ -78,7 +80,8 @@ def chart(
         element("title", escape(title), id=f"{uid}-title")
         + element("desc", escape(description), id=f"{uid}-desc")
         + content,
-        class_=f"seven-svg seven-svg--{kind}",
+        class_=f"seven-svg seven-svg--{kind}"
+        + (" seven-svg--tall" if height > TALL else ""),
         width="100%",
         height=px(height),
         role="img",
