@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 # What pytest makes of the tests' asserts is kept, also where Python's cache
 # is turned off: it takes ten seconds in each worker.
 unset PYTHONDONTWRITEBYTECODE
-arguments=(-n auto --no-loadscope-reorder)
+arguments=(-n 4 --no-loadscope-reorder)
 while [ $# -gt 0 ]; do
     case $1 in
     --server | --step | --conformance | --sketches)

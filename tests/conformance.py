@@ -41,7 +41,7 @@ CHOOSING = {
     "ignore_glob": "--ignore-glob", "lf": "--last-failed",
     "stepwise": "--stepwise", "collectonly": "--collect-only",
 }  # fmt: skip
-FIXED = ("-n", "auto", "--no-loadscope-reorder")  # what test.sh begins with
+FIXED = ("-n", "4", "--no-loadscope-reorder")  # what test.sh begins with
 
 
 def add_option(group: pytest.OptionGroup) -> None:

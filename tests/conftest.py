@@ -65,12 +65,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     conformance.add_option(group)
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """How many tests at the same time: the thorough ones mostly wait."""
-    option = config.option
-    return 6 if option.all or option.conformance else 4
-
-
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "rule(name, steps): the rule of the contract this test proves",
