@@ -9,7 +9,6 @@ import ast
 import contextlib
 import inspect
 import re
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -26,22 +25,23 @@ NAMES = {
     for name in re.findall(r"^@beside\ndef (\w+)", path.read_text(), re.M)
 }
 
-# To show an error, pytest and traceback parse. Before Python 3.12.2 another
-# thread in between makes that a SystemError, and a second try a success
-# (github.com/python/cpython/issues/106905).
-PARSING, PARSE = threading.RLock(), ast.parse
+PARSE = ast.parse
 
 
-def parse_alone(*given: Any, **named: Any) -> Any:
-    """ast.parse, one thread at a time."""
-    with PARSING:
-        for _ in range(9):
-            with contextlib.suppress(SystemError):
-                return PARSE(*given, **named)
-        return PARSE(*given, **named)
+def parse_again(*given: Any, **named: Any) -> Any:
+    """ast.parse, tried again if Python lost its count of the depth.
+
+    Python 3.11 counts once for all: another thread that parses in between,
+    or a finalizer, ends it with a SystemError, and so the whole session
+    (https://github.com/python/cpython/issues/106905).
+    """
+    for _ in range(9):
+        with contextlib.suppress(SystemError):
+            return PARSE(*given, **named)
+    return PARSE(*given, **named)
 
 
-ast.parse = parse_alone
+ast.parse = parse_again  # pytest and traceback parse to show an error
 
 
 def beside(test: Callable[..., None]) -> Callable[..., None]:

@@ -274,7 +274,7 @@ def test_it_shows_what_the_page_says(demo: Demo) -> None:
     for program in ("bash", "curl", "ss", "strace", "pgrep", "haproxy"):
         if f"{program} " in text and not shutil.which(program):
             pytest.skip(f"there is no {program} here")
-    for last in (*[False] * 4, True):
+    for last in (False, False, True):
         with tempfile.TemporaryDirectory() as folder:
             seen = play(demo, Path(folder))
         try:
