@@ -143,6 +143,11 @@ def test_a_line_ends_where_all_were_answered(render: Render) -> None:
     assert 80 < float(cross[0]) < 85  # at the 20,000 that were tried
 
 
+def test_memory_below_nothing_is_noise() -> None:
+    run = held(1000, 10.1, user_bytes_per_connection=-105.0)
+    assert hold._figure(run, "user_bytes_per_connection") == DASH
+
+
 def test_some_servers_only(render: Render) -> None:
     html = render(FENCE.replace("title:", "servers: 07, 03\ntitle:"))
     assert html.index("<strong>07<") < html.index("<strong>03<")

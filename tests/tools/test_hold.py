@@ -380,13 +380,14 @@ def test_opening_that_takes_too_long_is_noticed() -> None:
 
 
 def test_memory_of_few_clients_is_noise() -> None:
-    for connections, held, each in (
-        (1000, 1000, 100), (999, 999, 0),
-        (5000, 2, 0),  # they wait outside
+    for connections, held, measured, each in (
+        (1000, 1000, 100, 100), (999, 999, 100, 0),
+        (5000, 2, 100, 0),  # they wait outside
+        (1000, 1000, -100, 0),
     ):
         one = Run("", extra={
             "connections": connections, "descriptors": held,
-            "user_bytes_per_connection": 100.0,
+            "user_bytes_per_connection": measured,
         })  # fmt: skip
         assert hold.bytes_each(one) == each
 

@@ -280,8 +280,9 @@ def _figure(run: Run, name: str) -> str:
     if name == "seconds":
         return f"{run.seconds:,.1f} s" if run.requests else DASH
     if name == "user_bytes_per_connection":  # if that is more than noise
-        held = run.extra.get("descriptors", 0)
-        if held < SURE or held < HELD * run.extra.get("connections", 0):
+        held, extra = run.extra.get("descriptors", 0), run.extra
+        few = held < SURE or held < HELD * extra.get("connections", 0)
+        if few or extra.get(name, 0) < 0:
             return DASH
     found = run.extra.get(name)
     return DASH if found is None else figure(name).write(found)

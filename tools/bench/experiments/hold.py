@@ -191,15 +191,16 @@ def measure_one(
 
 def sure_of_memory(one: Run) -> bool:
     """Did it hold so many that memory for each is more than noise?"""
-    held = one.extra.get("descriptors", 0)
-    return held >= SURE and held >= HELD * one.extra["connections"]
+    held, extra = one.extra.get("descriptors", 0), one.extra
+    many = held >= SURE and held >= HELD * extra["connections"]
+    return many and extra["user_bytes_per_connection"] >= 0
 
 
 def bytes_each(one: Run) -> float:
     """Memory that a client took in user space; 0: not known."""
     if not sure_of_memory(one):
         return 0.0
-    return max(one.extra["user_bytes_per_connection"], 0.0)
+    return one.extra["user_bytes_per_connection"]
 
 
 # One run -----------------------------------------------------------------
