@@ -8,8 +8,10 @@
   const SPARE = 2; // standard deviations on top of the average
   const FULL = 0.7; // of a core, no more: the queue grows
   const MANY = 128; // threads in a process; then look at the sweep
+  // As it is written, so that whoever checks the sums gets the same.
+  const short = (value) => +value.toPrecision(3);
   const [cpu, loopCpu, base, loopBase, each, loopEach] =
-    [...document.querySelectorAll("#measured data")].map((d) => +d.value);
+    [...document.querySelectorAll("#measured data")].map((d) => short(+d.value));
   const list = form.querySelector("dl");
   const wrong = form.querySelector(".seven-wrong");
   const write = (value) =>
@@ -28,9 +30,9 @@
   const answer = (wait, compute, rate) => {
     const work = compute + cpu;
     const stay = wait + work;
-    const atOnce = rate * stay / 1000;
+    const atOnce = short(rate * stay / 1000);
     const spare = SPARE * Math.sqrt(atOnce);
-    const busy = rate * work / 1000;
+    const busy = short(rate * work / 1000);
     const processes = Math.ceil(busy / FULL);
     const threads = Math.ceil((atOnce + spare) / processes) * processes;
     const [byThreads, byCores] =

@@ -80,7 +80,7 @@ def of(points: list[Point], mode: str) -> Results:
     return Results(
         command=f"./bench.sh {mode}", mode=mode, commit="c",
         machine=replace(MACHINE), started="2000-01-02T03:04:05+00:00",
-        tools={"ab": "2.3"}, points=points,
+        tools={"ab": "2.3", "newest": "3.14.0, plain"}, points=points,
     )
 
 

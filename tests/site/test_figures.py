@@ -165,7 +165,8 @@ def test_raw_outputs_are_cut_at_the_next_command() -> None:
         (figures.rate, 9.934, "9.93"),
         (figures.rate, 97.31, "97.3"),
         (figures.rate, 2712.4, "2,712"),
-        (figures.percent, 0.99999, "99.9 %"),  # never rounded up
+        (figures.percent, 0.99999, "99.9 %"),  # never up to the whole
+        (figures.percent, 0.887, "88.7 %"),
         (figures.percent, 1.0, "100.0 %"),
         (figures.milliseconds, 0.216, "0.22 ms"),
         (figures.milliseconds, 1016.4, "1,016 ms"),

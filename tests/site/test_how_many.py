@@ -1,5 +1,7 @@
 """The page How many: its formulas against what was measured."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page
 
@@ -47,6 +49,11 @@ def test_the_example_of_the_text(form: Page) -> None:
     assert said["Threads"] == 30 and said["Processes"] == 1
     shown = form.locator("dd").all_text_contents()
     assert any("√20.5" in line and "so 30 in each" in line for line in shown)
+    # As a pocket calculator has it, from the numbers that are shown.
+    for line in shown[:2]:
+        by_hand, _, result = line.partition(" = ")
+        numbers = [float(n) for n in re.findall(r"[\d.]+", by_hand)]
+        assert f"{numbers[0] * sum(numbers[1:]) / 1000:.3g}" == result, line
     more = ask(form, 200, 50, 100)  # ten times the computing: five cores
     assert more["Processes"] == 8 and more["Threads"] % 8 == 0
 

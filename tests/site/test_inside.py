@@ -13,19 +13,26 @@ FENCE = "```inside\ntool: ss\ncaption: Six & more.\n```"
 def record(committed: Committed) -> None:
     committed.save("labs-inside", *(
         Point(name, "labs-inside", 6, 1.0, runs=[
-            Run("command", texts={"ss": f"$ ss <{name}>\nLISTEN"})
+            Run("command", texts={
+                "ss": f"$ ss <{name}>\nLISTEN", "ps": "PID",
+            })
         ])
         for name in ("02", "06")
     ))
 
 
-def test_the_servers_stand_beside_one_another(render: Render) -> None:
+def test_the_servers_stand_below_one_another(render: Render) -> None:
     html = render(FENCE)
-    assert html.count("<pre") == 2 and html.count('class="grid"') == 1
+    assert html.count("<pre") == 2 and 'class="grid"' not in html
     first, second = html.split("<pre")[1:]
     assert "$ ss &lt;02&gt;\nLISTEN</code>" in first
     assert "<strong>06</strong> await" in first  # above the second
     assert "&lt;06&gt;" in second and "Six &amp; more." in second
+
+
+def test_what_is_narrow_stands_beside(render: Render) -> None:
+    html = render(FENCE.replace("ss", "ps"))
+    assert html.count("<pre") == 2 and html.count('class="grid"') == 1
 
 
 def test_a_tool_that_was_not_there_is_said(render: Render) -> None:

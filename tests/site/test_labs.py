@@ -100,6 +100,7 @@ def table(html: str) -> list[list[str]]:
 def test_frames(render: Render) -> None:
     html = render(FRAMES)
     assert "MB/s &amp; more" in html and "A &amp; B" in html
+    assert "On Python 3.14.0. " in html
     assert html.count('class="seven-bar"') == 2  # the third was skipped
     assert html.count('class="seven-mark"') == 1
     assert html.count("\u2013 no &lt;splice&gt; here</text>") == 1

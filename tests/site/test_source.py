@@ -126,6 +126,11 @@ def test_source_fence(render: Render) -> None:
     assert "03_threading/pool.py, lines" in html
 
 
+def test_neighbours_are_one_run_of_lines() -> None:
+    found = [source.Piece(a, b, "") for a, b in ((5, 7), (8, 8), (10, 12))]
+    assert source._runs(found) == [(5, 8), (10, 12)]
+
+
 def test_diff_fence(render: Render) -> None:
     html = render("```stepdiff\nfrom: 02\nto: 03\n```")
     assert "language-diff" in html

@@ -117,6 +117,6 @@ def caption(name: str, own: str, repeats: int = 1) -> str:
         f"<code>{escape(results.command)}</code>, "
         f"{escape(results.machine.cpu)}, {results.machine.cores} cores, "
         f"{escape(machine_fact(results, 'kernel'))}, "
-        f"{escape(results.machine.python)}, {results.started[:10]}."
+        f"run by {escape(results.machine.python)}, {results.started[:10]}."
     )
     return " ".join(words)

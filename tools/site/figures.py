@@ -63,7 +63,7 @@ def megabytes(value: float) -> str:
 
 def percent(value: float) -> str:
     """A part of one, never rounded up to the whole."""
-    return f"{min(int(value * 1000) / 10, 100):.1f} %"
+    return f"{min(100 * value, 99.9 if value < 1 else 100):.1f} %"
 
 
 def of_hundred(value: float) -> str:

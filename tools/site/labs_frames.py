@@ -71,9 +71,16 @@ def _chart(
     repeats = max(len(bar.point.runs) for row in rows for bar in row.bars)
     return charts.row_chart(
         ident, chosen["title"], FIGURE, rows, keys,
-        experiments.caption(RUN, chosen.get("caption", ""), repeats),
+        experiments.caption(RUN, _python(chosen), repeats),
         "Variant", limit,
     )
+
+
+def _python(chosen: dict[str, str]) -> str:
+    """Which Python ran it, and what else the page says."""
+    version = data.experiment(RUN).tools.get(chosen["part"], "")
+    ran = f"On Python {version.partition(',')[0]}. " if version else ""
+    return ran + chosen.get("caption", "")
 
 
 def _variants(points: list[Point], where: str) -> dict[str, Point]:
@@ -102,7 +109,7 @@ def _profile(
         body.append(row[: len(HEAD)])
     return elements.figure(
         ident, "measured", elements.table(HEAD, body, chosen["title"]),
-        experiments.caption(RUN, chosen.get("caption", "")), chosen["title"],
+        experiments.caption(RUN, _python(chosen)), chosen["title"],
     )
 
 

@@ -33,7 +33,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
         )
     return elements.figure(
         uid(md, "inside", tool), "measured",
-        f'<div class="grid">{blocks}</div>',
+        f'<div class="grid">{blocks}</div>' if tool == "ps" else blocks,
         experiments.caption(RUN, chosen.get("caption", "")),
     )
 

@@ -238,7 +238,7 @@ def _weeks(made: Plan, md: Any) -> str:
     ]
     total, home = (sum(int(row[at]) for row in body) for at in (2, 4))
     body.append(["Sum", "", str(total), "", str(home)])
-    head = ["Session", "Exercises", "Minutes", "Homework", "Minutes"]
+    head = ["Session", "Exercises", "Minutes in class", "Homework", "Minutes"]
     return table(head, body, "The sessions")
 
 

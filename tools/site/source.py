@@ -180,13 +180,25 @@ def _source(chosen: dict[str, str], md: Any) -> str:
         case _:
             raise SiteError("give one of name, section, idea and whole")
     words = ", ".join(
-        f"{p.first}" if p.first == p.last else f"{p.first} to {p.last}"
-        for p in found
+        f"{first}" if first == last else f"{first} to {last}"
+        for first, last in _runs(found)
     )
     shown, numbers = _join(found)
     file = label(chosen["file"])
     title = f"{file}, {'line' if words.isdigit() else 'lines'} {words}"
     return code(md, shown, "python", title, file, numbers)
+
+
+def _runs(found: list[Piece]) -> list[tuple[int, int]]:
+    """The first and the last line of each; neighbours are one."""
+    runs = [(found[0].first, found[0].last)]
+    for piece in found[1:]:
+        first, last = runs[-1]
+        if piece.first == last + 1:
+            runs[-1] = first, piece.last
+        else:
+            runs.append((piece.first, piece.last))
+    return runs
 
 
 def _join(found: list[Piece]) -> tuple[str, list[int | None]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from tools.data.results import Point
-from tools.servers import Server
+from tools.servers import SERVERS, Server
 from tools.site import data, elements, svg
 from tools.site.charts import POSSIBLE, RATE, beside_keys, frame
 from tools.site.data import Several
@@ -39,9 +39,12 @@ class Line:
     @property
     def style(self) -> str:
         """The classes of what is drawn of it."""
-        variant = self.server.path.name != "server.py"
-        end = " seven-variant" if variant else ""
-        return f"seven-line seven-step{self.server.step}{end}"
+        step = self.server.step
+        files = [each.path.name for each in SERVERS if each.step == step]
+        name = self.server.path.name
+        number = files.index(name) if name in files else 1  # 0: the step's
+        end = f" seven-variant seven-variant{number}" if number else ""
+        return f"seven-line seven-step{step}{end}"
 
     @property
     def end(self) -> str:
