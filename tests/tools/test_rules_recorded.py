@@ -276,6 +276,7 @@ def test_the_command_is_as_typed_and_names_no_folder_of_ours() -> None:
     assert command((*FIXED, file)) == (
         "./test.sh --conformance docs/data/conformance.json"
     )
+    assert command(("-n", "4", *FIXED[2:], "-x")) == "./test.sh -x"
     assert command((*FIXED, "-v", "--conformance=/home/me/x y.json")) == (
         "./test.sh -v --conformance 'x y.json'"
     )
