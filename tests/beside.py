@@ -67,8 +67,9 @@ def all_waits(
     """node id -> what comes of that test."""
     pool = ThreadPoolExecutor(AT_ONCE)
     waits = {}
-    items: list[Any] = request.session.items
-    for item in sorted(items, key=long_ones_first):
+    items: list[Any] = [*request.session.items]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    for item in items:
         if test := getattr(getattr(item, "function", None), "test", None):
             parameters = {
                 name: item.callspec.params[name]
@@ -77,10 +78,6 @@ def all_waits(
             waits[item.nodeid] = pool.submit(test, **parameters)
     yield waits
     pool.shutdown(cancel_futures=True)
-
-
-def long_ones_first(item: pytest.Item) -> bool:
-    return item.get_closest_marker("slow") is None
 
 
 @pytest.fixture

@@ -86,9 +86,8 @@ def configure(config: pytest.Config) -> None:
             + ("it" if file.is_dir() else "its folder")
             + (" is a folder." if file.is_dir() else " is not there.")
         )
-    sketches = mine == "--sketches"
-    recorder = (SketchRecorder if sketches else Recorder)(config, file)
-    config.pluginmanager.register(recorder, "conformance")
+    recorder = SketchRecorder if mine == "--sketches" else Recorder
+    config.pluginmanager.register(recorder(config, file), "conformance")
 
 
 def tell(item: pytest.Item, server: Server | None, side: str) -> None:
@@ -113,12 +112,8 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
 class Recorder:
     """Counts what the tests do, and writes it in the end."""
 
-    @property
-    def servers(self) -> tuple[Server, ...]:
-        """Whom this table is about."""
-        return SERVERS
-
     def __init__(self, config: pytest.Config, file: Path) -> None:
+        self.servers: tuple[Server, ...] = SERVERS
         self.config = config
         self.file = file
         self.begun = time.monotonic()
@@ -189,12 +184,9 @@ class Recorder:
             pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED
         ):
             yield "the run was interrupted"
-        left = len(self.collected - self.finished)
-        if left:
-            yield (
-                f"{left} of {len(self.collected)} tests did not come to "
-                "their end"
-            )
+        if left := len(self.collected - self.finished):
+            whole = len(self.collected)
+            yield f"{left} of {whole} tests did not come to their end"
         for lack in self.lacks(run):
             yield f"the run has {lack}"
 
@@ -227,10 +219,9 @@ class Recorder:
 class SketchRecorder(Recorder):
     """The same for the sketches: it also names the tests that failed."""
 
-    @property
-    def servers(self) -> tuple[Server, ...]:
-        """Whom this table is about."""
-        return SKETCHES
+    def __init__(self, config: pytest.Config, file: Path) -> None:
+        super().__init__(config, file)
+        self.servers = SKETCHES
 
     def count(
         self, report: pytest.TestReport, outcome: str, why: str
@@ -241,24 +232,20 @@ class SketchRecorder(Recorder):
 
     def lacks(self, run: Conformance) -> Iterator[str]:
         names = [sketch.name for sketch in SKETCHES]
-        yield from filter(None, [sketches_seen.lack(run, names)])
+        if lack := sketches_seen.lack(run, names):
+            yield lack
 
 
 def outcome_of(report: pytest.TestReport) -> tuple[str, str]:
     """What one report of a test means: ("", "") if nothing yet."""
     if report.failed:
         return FAILED, ""
+    if report.skipped and hasattr(report, "wasxfail"):
+        return EXPECTED, ""
     if report.skipped:
-        if hasattr(report, "wasxfail"):
-            return EXPECTED, ""
-        return SKIPPED, reason(report.longrepr)
+        why: Any = report.longrepr  # the file, the line, why
+        return SKIPPED, why[2].removeprefix("Skipped: ")
     return (PASSED, "") if report.when == "call" else ("", "")
-
-
-def reason(longrepr: Any) -> str:
-    """Why a test was skipped: (file, line, "Skipped: why")."""
-    text = longrepr[2] if isinstance(longrepr, (tuple, list)) else longrepr
-    return str(text).removeprefix("Skipped: ")
 
 
 def in_order(row: dict[str, Cell], names: list[str]) -> dict[str, Cell]:

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import re
 import signal
-import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -24,12 +23,12 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 from tests import beside, conformance
 from tests.beside import all_waits as all_waits
 from tests.beside import waited as waited
-from tests.process import Running, running, started
+from tests.process import HAS_GIL, Running, running, started
 from tests.solutions import Solution, solutions
 from tools.common.launch import why_no_uring
 from tools.common.raw_client import transcript
 from tools.data import sketches_seen
-from tools.data.rules_seen import Conformance, sides
+from tools.data.rules_seen import sides
 from tools.rules import RULES
 from tools.servers import (
     LESSONS,
@@ -117,10 +116,8 @@ def own_server(path: Path, step: str | None) -> Server:
 
 def step_in(path: Path) -> str | None:
     """The number a file or the folders above it begin with, if any."""
-    for part in reversed(path.parts[1:]):
-        if match := re.match(r"0?([1-7])(?![0-9])", part):
-            return match[1]
-    return None
+    found = re.findall(r"/0?([1-7])(?![0-9])", str(path))
+    return found[-1] if found else None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -145,9 +142,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for each in lesson_sides(server, name)
         ])
         return
-    name, steps = "", range(1, 8)
-    if mark := metafunc.definition.get_closest_marker("rule"):
-        name, steps = mark.args
+    mark = metafunc.definition.get_closest_marker("rule")
+    name, steps = mark.args if mark else ("", range(1, 8))
     metafunc.parametrize("server", [
         pytest.param(server, id=server.name, marks=marks_of(server))
         for server in servers
@@ -169,8 +165,7 @@ def marks_of(server: Server) -> list[pytest.MarkDecorator]:
 
 def lesson_value(server: Server, name: str) -> str:
     """A cell of the table, for the Python that runs here."""
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if name == "cores" and not gil and (
+    if name == "cores" and not HAS_GIL and (
         server.step == 3 or server.name == "06-executor"
     ):
         return YES
@@ -213,7 +208,7 @@ def pytest_collection_modifyitems(
         if server in SKETCHES and (not mark or item.path.stem == "test_soak"):
             continue
         if item.get_closest_marker("thorough"):
-            thorough[kind_of(item)] += 1
+            thorough[item.path.parent.name] += 1
             if not everything:
                 left.append(item)
                 continue
@@ -223,18 +218,13 @@ def pytest_collection_modifyitems(
         elif server is not None:
             strict = not own and not isinstance(server, Solution)
             expect_exempt(item, server, strict)
-        conformance.tell(item, server, side_of(item))
+        conformance.tell(item, server, parameter(item, "side") or "")
     chosen.sort(key=order)
     items[:] = chosen
     if left:
         config.hook.pytest_deselected(items=left)
     if hasattr(config, "workeroutput"):
         config.workeroutput["thorough"] = dict(thorough)
-
-
-def kind_of(item: pytest.Item) -> str:
-    """What a thorough test is about, in a word or two."""
-    return item.path.parent.name
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -254,15 +244,15 @@ def pytest_terminal_summary(
         for reports in terminalreporter.stats.values()
     )
     number = thorough.total()
-    parts = ", ".join(
-        f"{count:,} in {name}" for name, count in thorough.most_common()
-    )
     if config.getoption("--all"):
         terminalreporter.line(
             f"This was the whole run (--all): {run:,} tests, {number:,} of "
             "them not in the quick one."
         )
         return
+    parts = ", ".join(
+        f"{count:,} in {name}" for name, count in thorough.most_common()
+    )
     terminalreporter.line(
         f"This was the quick run: {run:,} tests. ./test.sh --all adds "
         f"{number:,} thorough ones{f': {parts}' * bool(parts)}; and the "
@@ -281,19 +271,16 @@ def order(item: pytest.Item) -> tuple[int, str]:
     return 2, server.name if server and shares else ""
 
 
+def parameter(item: pytest.Item, name: str) -> Any:
+    """A parameter of a test; None if it has none of this name."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get(name) if callspec else None
+
+
 def server_of(item: pytest.Item) -> Server | None:
     """The server this test runs against."""
-    if not isinstance(item, pytest.Function):
-        return None
-    callspec = getattr(item, "callspec", None)
-    server = callspec.params.get("server") if callspec else None
+    server = parameter(item, "server")
     return server if isinstance(server, Server) else None
-
-
-def side_of(item: pytest.Item) -> str:
-    """The side of a lesson this test proves; "" if there is one only."""
-    callspec = getattr(item, "callspec", None)
-    return str(callspec.params.get("side", "")) if callspec else ""
 
 
 def expect_exempt(item: pytest.Item, server: Server, strict: bool) -> None:
@@ -321,9 +308,7 @@ def expect_broken(
         ))
 
 
-@functools.cache
-def recorded_sketches() -> Conformance:
-    return sketches_seen.load()
+recorded_sketches = functools.cache(sketches_seen.load)
 
 
 class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -369,14 +354,15 @@ def pytest_xdist_make_scheduler(
 class Shared:
     """The server process that quick tests share: one at a time."""
 
+    process: Running
+
     def __init__(self) -> None:
         self.server: Server | None = None
         self.stack = contextlib.ExitStack()
-        self.process: Running | None = None
 
     def get(self, server: Server) -> Running:
         """The process of this server, started if it does not run."""
-        if self.server != server or not self.process:
+        if self.server != server:
             self.stop()
             self.process = self.stack.enter_context(running(server))
             self.server = server
@@ -384,7 +370,7 @@ class Shared:
 
     def stop(self) -> None:
         """Stop what runs, if it does; its end is checked."""
-        self.process = None
+        self.server = None
         self.stack.close()
 
 

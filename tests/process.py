@@ -2,12 +2,16 @@
 
 import contextlib
 import importlib.util
+import selectors
 import signal
+import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+
+import psutil
 
 from tools.common.launch import Launched
 from tools.common.launch import eventually as eventually
@@ -18,6 +22,7 @@ from tools.servers import SKETCHES, Server
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
 SHORT = 8.0  # of patience with a sketch, which may never answer
 SKETCH_PAGE = b"hello\n"
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
@@ -58,6 +63,36 @@ def has_read(client: Client) -> bool:
     return False
 
 
+def readable(clients: Iterable[Client], seconds: float) -> list[Client]:
+    """Whose bytes, or whose end, are here within so long.
+
+    Not with select(), which takes no descriptor above 1,023.
+    """
+    with selectors.DefaultSelector() as selector:
+        for client in clients:
+            selector.register(client.socket, selectors.EVENT_READ, client)
+        return [key.data for key, _ in selector.select(seconds)]
+
+
+def take(
+    sock: socket.socket, wanted: int = 1 << 40, most: int = 1 << 18
+) -> bytearray:
+    """Receive so many bytes, or less if the server ends before."""
+    data = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while part := sock.recv(min(most, wanted - len(data))):
+            data += part
+    return data
+
+
+def alive(process: psutil.Process) -> bool:
+    """Does it still run? A zombie does not."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Running(Launched):
     """A server process."""
 
@@ -79,13 +114,6 @@ class Running(Launched):
              *options_of(server, options)], descriptors=descriptors,
         )  # fmt: skip
 
-    def wait_until_ready(
-        self, seconds: float = PATIENCE, port: int = 0
-    ) -> int:
-        """Wait for the ready line; a failure is never an expected one."""
-        self.port = super().wait_until_ready(seconds, port)
-        return self.port
-
     def wait(self, seconds: float = PATIENCE) -> int:
         """Wait for the end; the exit status."""
         status = super().wait(seconds)
@@ -93,24 +121,17 @@ class Running(Launched):
         self.closing = self.output.partition("\n")[2]
         return status
 
-    def assert_ends(self, seconds: float = PATIENCE) -> None:
+    def assert_ends(self) -> None:
         """It ends as it should, and has complained about nothing.
 
         A sketch has no way to stop: it still runs, without a traceback.
         """
-        if self.sketch:
-            self.assert_well()
+        if self.sketch:  # 01 says a line for each request
+            assert self.status() is None, self.complaints
+            assert "Traceback" not in self.complaints, self.complaints
             return
-        status = self.wait(seconds)
+        status = self.wait()
         assert (status, self.complaints) == (0, ""), "(status, stderr)"
-
-    def assert_well(self) -> None:
-        """It runs, and has complained about nothing."""
-        complaints = self.complaints
-        if self.sketch and "Traceback" not in complaints:
-            complaints = ""  # a line for each request in 01
-        found = self.status(), complaints
-        assert found == (None, ""), "(exit status, stderr)"
 
     def client(
         self, data: bytes = b"", timeout: float | None = None
@@ -131,6 +152,10 @@ class Running(Launched):
         except (NoAnswer, OSError):
             return False
         return True
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that serve, in 07."""
+        return self.processes()[1:]
 
     def at_rest(self) -> tuple[int, int]:
         """Descriptors and threads at this moment."""
@@ -179,7 +204,7 @@ def started(
     """Like running(), but how it ends is the test's business."""
     process = Running(server, options, descriptors, through)
     try:
-        process.wait_until_ready()
+        process.port = process.wait_until_ready(PATIENCE)
         yield process
     finally:
         process.kill()

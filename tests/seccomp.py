@@ -39,21 +39,16 @@ def forbid(call: int, error: int) -> None:
     filters = struct.pack(
         "@HP", len(program) // INSTRUCTION.size, ctypes.addressof(kept)
     )
-    control(NO_NEW_PRIVILEGES, 1)
-    control(SET_SECCOMP, FILTER, filters)
-
-
-def control(what: int, *arguments: int | bytes) -> None:
-    """prctl. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    longs = [
-        each if isinstance(each, bytes) else ctypes.c_ulong(each)
-        for each in arguments
-    ]
-    filled = [*longs, *[ctypes.c_ulong(0)] * (4 - len(longs))]
-    if libc.prctl(what, *filled) < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    control = ctypes.CDLL(None, use_errno=True).prctl
+    control.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p,
+                        ctypes.c_ulong, ctypes.c_ulong]  # fmt: skip
+    for arguments in (
+        (NO_NEW_PRIVILEGES, 1, None, 0, 0),
+        (SET_SECCOMP, FILTER, filters, 0, 0),
+    ):
+        if control(*arguments) < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -3,15 +3,18 @@
 The server on top of it keeps the contract, as the shared tests say.
 """
 
+import functools
 import heapq
 import socket
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.marks import Said
 from tests.process import load
+from tests.test_house import imports
 from tools.servers import ROOT
 
 FILE = ROOT / "06_asyncio" / "coroutines.py"
@@ -25,38 +28,47 @@ def mini() -> Iterator[Any]:
     """The file as a module of its own, with a fresh loop."""
     module = load(FILE)
     yield module
+    assert not module.loop.selector.get_map(), "a socket is left behind"
     module.loop.selector.close()
 
 
-def run_all(mini: Any, *coroutines: Coroutine) -> None:
-    """Run them as tasks, until all are over."""
+def on_the_loop(test: Callable[..., Coroutine]) -> Callable[..., None]:
+    """A test that is a coroutine itself: it runs as a task."""
 
-    def main() -> Coroutine:
-        for task in [mini.loop.start(each) for each in coroutines]:
-            yield from task
+    @functools.wraps(test)
+    def run(mini: Any, **others: Any) -> None:
+        task = mini.loop.start(test(mini, **others))
+        mini.loop.run(iter(task))  # who waits for it
+        if task.error:
+            raise task.error
 
-    mini.loop.run(main())
+    return run
 
 
-def test_tasks_take_turns_in_order(mini: Any) -> None:
-    seen = ["main"]
+def all_of(mini: Any, coroutines: Iterable[Coroutine]) -> Coroutine:
+    """Start them all, and wait until they are over."""
+    for task in [mini.loop.start(each) for each in coroutines]:
+        yield from task
+
+
+@on_the_loop
+def test_tasks_take_turns_in_order(mini: Any) -> Coroutine:
+    seen = []
 
     def count(name: str) -> Coroutine:
         for number in range(3):
             seen.append(f"{name}{number}")
             yield from mini.sleep(0)
 
-    def main() -> Coroutine:
-        tasks = [mini.loop.start(count(name)) for name in "abc"]
-        assert seen == ["main"]  # a task that starts does not run at once
-        for task in tasks:
-            yield from task
-
-    mini.loop.run(main())
-    assert " ".join(seen) == "main a0 b0 c0 a1 b1 c1 a2 b2 c2"
+    tasks = [mini.loop.start(count(name)) for name in "abc"]
+    assert seen == []  # a task that starts does not run at once
+    for task in tasks:
+        yield from task
+    assert " ".join(seen) == "a0 b0 c0 a1 b1 c1 a2 b2 c2"
 
 
-def test_sleepers_wake_in_the_order_of_their_moments(mini: Any) -> None:
+@on_the_loop
+def test_sleepers_wake_in_the_order_of_their_moments(mini: Any) -> Coroutine:
     woken = []
 
     def sleeper(seconds: float) -> Coroutine:
@@ -64,7 +76,7 @@ def test_sleepers_wake_in_the_order_of_their_moments(mini: Any) -> None:
         woken.append(seconds)
 
     begun = time.monotonic()
-    run_all(mini, *map(sleeper, (0.9, 0.1, 0.5)))
+    yield from all_of(mini, map(sleeper, (0.9, 0.1, 0.5)))
     assert woken == [0.1, 0.5, 0.9]
     assert time.monotonic() - begun >= 0.9  # none came too early
 
@@ -79,9 +91,10 @@ def test_equal_moments_keep_their_order(mini: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [None, ValueError("so it goes")])
+@on_the_loop
 def test_all_who_wait_for_a_future_go_on(
     mini: Any, error: Exception | None
-) -> None:
+) -> Coroutine:
     future = mini.Future()
     seen: list[Exception | None] = []
 
@@ -93,57 +106,49 @@ def test_all_who_wait_for_a_future_go_on(
         else:
             seen.append(None)
 
-    def main() -> Coroutine:
-        tasks = [mini.loop.start(waits()) for _ in range(3)]
-        yield from mini.sleep(0)
-        assert seen == []
-        future.finish(error)
-        future.finish()  # over is over: this changes nothing
-        yield from waits()  # who comes after the end does not wait
-        assert seen == [error]
-        for task in tasks:
-            yield from task
-
-    mini.loop.run(main())
+    tasks = [mini.loop.start(waits()) for _ in range(3)]
+    yield from mini.sleep(0)
+    assert seen == []
+    future.finish(error)
+    future.finish()  # over is over: this changes nothing
+    yield from waits()  # who comes after the end does not wait
+    assert seen == [error]
+    for task in tasks:
+        yield from task
     assert seen == [error] * 4
     assert future.over and future.error is error
 
 
-def test_a_task_waits_for_another(
-    mini: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+@on_the_loop
+def test_a_task_waits_for_another(mini: Any, capsys: Said) -> Coroutine:
     """And has its error, which is then nobody else's business."""
 
     def fails() -> Coroutine:
         yield from mini.sleep(0.01)
         raise KeyError("gone")
 
-    def main() -> Coroutine:
-        with pytest.raises(KeyError):
-            yield from mini.loop.start(fails())
-
-    mini.loop.run(main())
+    with pytest.raises(KeyError):
+        yield from mini.loop.start(fails())
     assert capsys.readouterr().err == ""
 
 
+@on_the_loop
 def test_an_error_that_nobody_waits_for_is_shown(
-    mini: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+    mini: Any, capsys: Said
+) -> Coroutine:
     def fails() -> Coroutine:
         yield from mini.sleep(0)
         raise ZeroDivisionError("nobody caught me")
 
-    def main() -> Coroutine:
-        mini.loop.start(fails())
-        yield from mini.sleep(0.02)  # the others go on
-
-    mini.loop.run(main())
+    mini.loop.start(fails())
+    yield from mini.sleep(0.02)  # the others go on
     said = capsys.readouterr().err
     assert "Traceback" in said and "nobody caught me" in said
     assert "in fails" in said
 
 
-def test_a_socket_wakes_who_waits_for_it(mini: Any) -> None:
+@on_the_loop
+def test_a_socket_wakes_who_waits_for_it(mini: Any) -> Coroutine:
     ours, theirs = socket.socketpair()
     got = []
 
@@ -151,33 +156,25 @@ def test_a_socket_wakes_who_waits_for_it(mini: Any) -> None:
         yield from mini.ready(ours, mini.READABLE, time.monotonic() + 60)
         got.append(ours.recv(10))
 
-    def main() -> Coroutine:
+    with ours, theirs:
         task = mini.loop.start(reads())
         yield from mini.sleep(0.01)
         assert got == []
         theirs.sendall(b"now")
         yield from task
-
-    with ours, theirs:
-        mini.loop.run(main())
-    assert got == [b"now"]
-    assert not mini.loop.selector.get_map()  # nothing is left behind
+        assert got == [b"now"]
 
 
-def test_a_deadline_ends_a_wait(mini: Any) -> None:
+@on_the_loop
+def test_a_deadline_ends_a_wait(mini: Any) -> Coroutine:
     ours, theirs = socket.socketpair()
     begun = time.monotonic()
-
-    def main() -> Coroutine:
+    with ours, theirs:
         with pytest.raises(TimeoutError):
             yield from mini.ready(ours, mini.READABLE, begun + 0.05)
         # The socket can be waited for again.
         yield from mini.ready(ours, mini.WRITABLE, time.monotonic() + 60)
-
-    with ours, theirs:
-        mini.loop.run(main())
     assert time.monotonic() - begun >= 0.05
-    assert not mini.loop.selector.get_map()
 
 
 def test_timers_that_are_over_are_dropped(mini: Any) -> None:
@@ -197,38 +194,34 @@ def test_timers_that_are_over_are_dropped(mini: Any) -> None:
     assert min(mini.loop.timers) == mini.loop.timers[0]  # still a heap
 
 
-def test_many_who_wait_cost_no_turns(mini: Any) -> None:
+@on_the_loop
+def test_many_who_wait_cost_no_turns(mini: Any) -> Coroutine:
     """Only those that can go on are looked at."""
     forever = mini.Future()
-    steps = 0
+    steps = []
 
     def waits() -> Coroutine:
-        nonlocal steps
-        steps += 1
+        steps.append("before")
         yield from forever
-        steps += 1
+        steps.append("after")
 
-    def main() -> Coroutine:
-        for _ in range(1000):
-            mini.loop.start(waits())
-        for _ in range(20):
-            yield from mini.sleep(0)
-
-    mini.loop.run(main())
-    assert steps == 1000
+    for _ in range(1000):
+        mini.loop.start(waits())
+    for _ in range(20):
+        yield from mini.sleep(0)
+    assert steps == ["before"] * 1000
 
 
 def test_the_loop_is_as_short_as_it_says() -> None:
     lines = FILE.read_text().splitlines()
-    first = next(i for i, s in enumerate(lines) if "asyncio in mini" in s
-                 and s.startswith("# ---"))
-    last = next(i for i, s in enumerate(lines) if s.startswith("# --- The"))
+    heads = [i for i, line in enumerate(lines) if line.startswith("# ---")]
+    first = next(i for i in heads if "asyncio in mini" in lines[i])
+    last = next(i for i in heads if lines[i].startswith("# --- The"))
     code = [
         line for line in lines[first:last]
         if line.strip() and not line.strip().startswith("#")
     ]
     assert 60 < len(code) <= MOST_LINES
-    end = next(i for i, s in enumerate(lines) if s.startswith("# === "))
+    end = next(i for i, line in enumerate(lines) if line.startswith("# ==="))
     assert end - last <= MOST_SERVER
-    assert "asyncio" not in {line.split()[1] for line in lines
-                             if line.startswith(("import ", "from "))}
+    assert "asyncio" not in imports(FILE)

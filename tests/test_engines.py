@@ -1,22 +1,24 @@
 """Engines and workers of 07: which ones, and what if they cannot start."""
 
 import contextlib
-import functools
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.conftest import parameter
 from tests.marks import rule
 from tests.process import (
+    HAS_GIL,
     PATIENCE,
     Running,
+    alive,
     eventually,
     has_read,
     running,
@@ -24,14 +26,16 @@ from tests.process import (
     why_no_uring,
 )
 from tests.seccomp import IO_URING_ENTER, IO_URING_REGISTER, IO_URING_SETUP
-from tests.test_faults import alive
-from tests.test_running import assert_one_sentence, run
+from tests.test_faults import THREE, replaced
+from tests.test_running import assert_one_sentence, assert_refused, run
+from tools.bench.preflight import core_count
 from tools.common.launch import LaunchError
 from tools.common.raw_client import GET, GET_CLOSE, Client
 from tools.servers import by_name
 
 STEP = range(7, 8)
 BARE = by_name("07")  # without the options of a variant
+URING = replace(BARE, file="07_parallel/uring.py")
 LINUX = pytest.mark.skipif(
     sys.platform != "linux", reason="seccomp is a part of Linux"
 )
@@ -43,9 +47,7 @@ thorough = pytest.mark.thorough
 @pytest.fixture(autouse=True)
 def skip_without_uring(request: pytest.FixtureRequest) -> None:
     """What needs io_uring."""
-    callspec = getattr(request.node, "callspec", None)
-    asked = callspec.params.get("engine") if callspec else ""
-    if asked == "uring" and why_no_uring():
+    if parameter(request.node, "engine") == "uring" and why_no_uring():
         pytest.skip(why_no_uring())
 
 
@@ -60,28 +62,10 @@ def forbidding(error: str, call: int = IO_URING_SETUP) -> tuple[str, ...]:
     return (sys.executable, str(helper), error, str(call), "--")
 
 
-def run_through(
-    through: tuple[str, ...], file: str, *words: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a file of 07 that is expected to end by itself."""
-    return subprocess.run(
-        [*through, sys.executable, str(BARE.path.with_name(file)), *words],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )
-
-
-def assert_refused(
-    done: subprocess.CompletedProcess[str], status: int = 1
-) -> None:
-    """One sentence on stderr, nothing else."""
-    assert (done.returncode, done.stdout) == (status, "")
-    assert_one_sentence(done.stderr)
-
-
 def gets_ready(process: Running) -> bool:
     """Does it get ready, or end?"""
     try:
-        process.wait_until_ready()
+        process.port = process.wait_until_ready(PATIENCE)
     except LaunchError:
         process.wait()
         return False
@@ -93,11 +77,6 @@ def assert_ended(process: Running) -> None:
     assert process.wait() == 1
     assert_one_sentence(process.complaints)
     assert eventually(lambda: not children_left(process), PATIENCE)
-
-
-def children(process: Running) -> list[psutil.Process]:
-    """The processes that are workers."""
-    return process.processes()[1:]
 
 
 # Engines.
@@ -113,7 +92,7 @@ def test_engine(engine: str) -> None:
         rings = ["anon_inode:[io_uring]" in [
             os.readlink(link)
             for link in Path(f"/proc/{each.pid}/fd").iterdir()
-        ] for each in children(process)]
+        ] for each in process.workers()]
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
         wanted = engine != "emulated" and not why_no_uring()
@@ -167,11 +146,11 @@ def test_auto_where_uring_is_forbidden(
 ])
 def test_uring_that_fails(error: str, engines: str, said: str) -> None:
     for name in engines.split():
-        words = ("server.py", "--port", "0", "--engine", name)
-        done = run_through(forbidding(error), *words)
+        options = ("--port", "0", "--engine", name)
+        done = run(BARE, *options, through=forbidding(error))
         assert_refused(done)
         assert said in done.stderr
-    done = run_through(forbidding(error), "uring.py")
+    done = run(URING, through=forbidding(error))
     assert done.returncode == 1
     assert_one_sentence(done.stdout + done.stderr)
     assert said in done.stdout + done.stderr
@@ -189,8 +168,7 @@ def test_half_of_uring_is_forbidden(
         pytest.skip(why_no_uring())
     # On auto it may end or serve, but not silently, and never a crash.
     through = forbidding(error, call)
-    process = Running(BARE, ("--engine", engine), through=through)
-    try:
+    with Running(BARE, ("--engine", engine), through=through) as process:
         if gets_ready(process):
             assert engine == "auto"
             process.assert_serves()
@@ -199,14 +177,11 @@ def test_half_of_uring_is_forbidden(
             assert process.status() == 1
         assert_one_sentence(process.complaints)
         assert engine == "uring" or "io_uring" in process.complaints
-    finally:
-        process.kill()
 
 
 # Workers.
 
 
-HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 AUTO = "process" if HAS_GIL else "thread"
 
 
@@ -235,8 +210,7 @@ def test_worker_kind(kind: str, number: int, engine: str) -> None:
 
 @rule("worker-kind", STEP)
 def test_a_worker_for_each_core() -> None:
-    linux = sys.platform == "linux"
-    cores = len(os.sched_getaffinity(0)) if linux else 1
+    cores = core_count() if sys.platform == "linux" else 1
     assert f"({cores})" in " ".join(run(BARE, "--help").stdout.split())
 
 
@@ -264,7 +238,7 @@ def owners(process: Running, clients: list[Client]) -> list[int]:
     ports = {client.socket.getsockname()[1] for client in clients}
 
     def all_found() -> bool:
-        for each in children(process):
+        for each in process.workers():
             for connection in each.net_connections(kind="tcp"):
                 if connection.raddr:
                     found[connection.raddr.port] = each.pid
@@ -277,11 +251,8 @@ def owners(process: Running, clients: list[Client]) -> list[int]:
 @rule("worker-replaced", STEP)
 @ENGINES
 def test_no_client_is_turned_away(engine: str) -> None:
-    options = (
-        "--engine", engine, "--worker-kind", "process", "--workers", "3",
-        "--delay", "1.5",
-    )  # fmt: skip
-    with running(BARE, *options) as process:
+    options = ("--engine", engine, "--delay", "1.5")
+    with running(BARE, *THREE, *options) as process:
         crowd = [process.client(GET[:1]) for _ in range(24)]
         pids = owners(process, crowd)
         for client in crowd:
@@ -299,28 +270,18 @@ def test_no_client_is_turned_away(engine: str) -> None:
             for client in steady:
                 assert client.answer().status == 200, "it went on"
                 client.send(GET)
-        done = functools.partial(replaced, process, [victim], 3)
-        assert eventually(done, PATIENCE)
+        assert eventually(lambda: replaced(process, [victim]), PATIENCE)
         for client in late:
             assert client.answer().status == 200, "it waited in a queue"
         for client in crowd + late:
             client.close()
 
 
-def replaced(
-    process: Running, victims: list[psutil.Process], number: int = 2
-) -> bool:
-    """Are there so many workers, and none of these?"""
-    pids = {each.pid for each in children(process)}
-    return len(pids) == number and pids.isdisjoint(v.pid for v in victims)
-
-
 @rule("worker-replaced", STEP)
 def test_stop_while_a_worker_is_dead() -> None:
-    options = (*best(), "--worker-kind", "process", "--workers", "3")
-    with started(BARE, *options) as process:
+    with started(BARE, *best(), *THREE) as process:
         process.assert_serves()
-        children(process)[1].kill()
+        process.workers()[1].kill()
         process.signal(signal.SIGTERM)
         process.assert_ends()
         assert process.closing.count("\n") == 1
@@ -336,16 +297,13 @@ def test_too_few_descriptors_to_start(kind: str, engine: str) -> None:
     options = ("--worker-kind", kind, "--engine", engine, "--workers", "3")
     ended = 0
     for limit in range(5, 30, 2 if kind == "process" else 3):
-        process = Running(BARE, options, descriptors=limit)
-        try:
+        with Running(BARE, options, descriptors=limit) as process:
             if gets_ready(process):
                 assert process.complaints == "", limit
-                continue
-            ended += 1
-            assert "open files" in process.complaints, limit
-            assert_ended(process)
-        finally:
-            process.kill()
+            else:
+                ended += 1
+                assert "open files" in process.complaints, limit
+                assert_ended(process)
     assert ended, "none of the limits was too low"
 
 
@@ -371,11 +329,11 @@ def test_a_worker_cannot_be_replaced(engine: str, spare: int) -> None:
         process.assert_serves()
         limit = process.processes()[0].num_fds() + spare
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (limit, limit))
-        victim = children(process)[0]
+        victim = process.workers()[0]
         victim.kill()
         assert eventually(
             lambda: process.status() is not None
-            or replaced(process, [victim]), PATIENCE,
+            or replaced(process, [victim], 2), PATIENCE,
         )  # fmt: skip
         # Replaced is not yet ready: it may still find that it cannot serve.
         eventually(lambda: process.status() is not None, 0.7)
@@ -392,7 +350,7 @@ def test_no_process_can_be_made() -> None:
         pytest.skip("the number of clone is not known here")
     options = ("--worker-kind", "process", "--engine", "emulated")
     through = forbidding("EAGAIN", number)
-    assert_refused(run_through(through, "server.py", "--port", "0", *options))
+    assert_refused(run(BARE, "--port", "0", *options, through=through))
 
 
 @rule("worker-unable", STEP)
@@ -404,7 +362,7 @@ def test_who_dies_at_once_is_not_started_for_ever() -> None:
         seen: set[int] = set()
         begin = time.monotonic()
         while len(seen) < 5 and process.status() is None:
-            for each in children(process):
+            for each in process.workers():
                 seen.add(each.pid)
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()  # it may have died just now

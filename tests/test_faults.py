@@ -12,7 +12,14 @@ import pytest
 
 from tests.beside import beside
 from tests.marks import rule, slow
-from tests.process import PATIENCE, Running, eventually, running, started
+from tests.process import (
+    PATIENCE,
+    Running,
+    alive,
+    eventually,
+    running,
+    started,
+)
 from tools.common.raw_client import (
     GET,
     GET_CLOSE,
@@ -203,35 +210,33 @@ def test_answers_never_mix(server: Server) -> None:
         process.assert_at_rest(before)
 
 
-def workers(process: Running) -> list[psutil.Process]:
-    """The processes that serve, in 07."""
-    found = process.processes()[1:]
-    assert found, "it has no worker processes"
-    return found
+THREE = ("--workers", "3", "--worker-kind", "process")
+
+
+def replaced(
+    process: Running, victims: list[psutil.Process], number: int = 3
+) -> bool:
+    """Are there so many workers, and none of these?"""
+    pids = {each.pid for each in process.workers()}
+    return len(pids) == number and pids.isdisjoint(v.pid for v in victims)
 
 
 @rule("worker-killed", steps=range(7, 8))
 def test_worker_killed(server: Server) -> None:
-    options = ("--workers", "3", "--worker-kind", "process")
-    with running(server, *options) as process:
+    with running(server, *THREE) as process:
         at_rest = process.warm_up()
         for number in (1, 2, 1):  # again and again
-            before = {each.pid for each in workers(process)}
-            victims = workers(process)[:number]
+            victims = process.workers()[:number]
+            others = process.workers()[number:]
             for each in victims:
                 each.kill()
-            others = before - {each.pid for each in victims}
             # Nobody who comes meanwhile is turned away by the others, and
             # what had been waiting for the dead worker is lost at most.
             answered = sum(process.serves() for _ in range(20))
             assert answered >= 5, f"{answered} of 20 were answered"
-
-            def replaced(before: set[int], others: set[int]) -> bool:
-                now = {each.pid for each in process.processes()[1:]}
-                return len(now) == 3 and now & before == others
-
-            done = functools.partial(replaced, before, others)
-            assert eventually(done, PATIENCE), workers(process)
+            done = functools.partial(replaced, process, victims)
+            assert eventually(done, PATIENCE), process.workers()
+            assert all(map(alive, others)), "they had nothing to do with it"
             for _ in range(20):
                 process.assert_serves()
         process.assert_at_rest(at_rest)
@@ -240,26 +245,16 @@ def test_worker_killed(server: Server) -> None:
 @rule("parent-killed", steps=range(7, 8))
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_parent_killed(server: Server) -> None:
-    with started(
-        server, "--workers", "3", "--worker-kind", "process"
-    ) as process:
+    with started(server, *THREE) as process:
         process.assert_serves()
-        orphans = workers(process)
+        orphans = process.workers()
+        assert orphans, "it has no worker processes"
         process.signal(signal.SIGKILL)
         process.wait()
         try:
             assert eventually(
-                lambda: not any(alive(each) for each in orphans), PATIENCE
+                lambda: not any(map(alive, orphans)), PATIENCE
             ), f"still there: {orphans}"
         finally:
-            for each in orphans:
-                if alive(each):
-                    each.kill()
-
-
-def alive(process: psutil.Process) -> bool:
-    """Does it still run? A zombie does not."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+            for each in filter(alive, orphans):
+                each.kill()

@@ -31,9 +31,11 @@ from tests.process import (
     eventually,
     running,
     started,
+    take,
     why_no_uring,
 )
-from tests.test_running import assert_one_sentence, run
+from tests.test_faults import leave
+from tests.test_running import assert_refused, run
 from tools.common.raw_client import Answer, Client, NoAnswer
 from tools.servers import Server
 
@@ -79,39 +81,34 @@ def write(path: Path, data: bytes, changed: float = CHANGED) -> None:
     os.utime(path, (changed, changed))
 
 
-@pytest.fixture
-def engine(server: Server) -> str:
-    """The engine of this server."""
-    return engine_of(server)
-
-
-def engine_of(server: Server) -> str:
-    """Its engine; io_uring where there is no other."""
-    if "emulated" in server.options:
-        return "emulated"
-    if why_no_uring():
+def with_engine(server: Server, *options: str) -> Server:
+    """The server on its engine: io_uring where there is no other."""
+    engine = "emulated" if "emulated" in server.options else "uring"
+    if engine == "uring" and why_no_uring():
         pytest.skip(why_no_uring())
-    return "uring"
+    return dataclasses.replace(server, options=("--engine", engine, *options))
 
 
-@pytest.fixture
-def tree() -> Path:
-    """A directory to serve; beside it what must not come out."""
-    return one_tree()
-
-
-def one_tree() -> Path:
-    """The same for all, also for those who wait side by side."""
-    with ONE_TREE:
-        return made_tree()
+def with_files(server: Server) -> Server:
+    """The server on its engine, with the files."""
+    return with_engine(server, "--directory", str(tree()))
 
 
 ONE_TREE = threading.Lock()
 
 
+def tree() -> Path:
+    """The directory to serve, also for tests that wait side by side."""
+    with ONE_TREE:
+        return made_tree()
+
+
 @functools.cache
 def made_tree() -> Path:
-    """Such a directory, which goes when we end."""
+    """Such a directory, which goes when we end.
+
+    Beside it stands what must not come out.
+    """
     outside = Path(tempfile.mkdtemp(prefix="files-"))
     atexit.register(shutil.rmtree, outside, ignore_errors=True)
     site = outside / "site"
@@ -136,12 +133,12 @@ def made_tree() -> Path:
 
 
 @pytest.fixture
-def own(tree: Path) -> Iterator[Own]:
+def own() -> Iterator[Own]:
     """Makes files for one test, which may change them."""
     made: list[Path] = []
 
     def make(name: str, data: bytes) -> Path:
-        made.append(tree / f"own-{os.getpid()}-{name}")
+        made.append(tree() / f"own-{os.getpid()}-{name}")
         write(made[-1], data)
         return made[-1]
 
@@ -151,24 +148,12 @@ def own(tree: Path) -> Iterator[Own]:
 
 
 @pytest.fixture
-def files(server: Server) -> Server:
-    """The server with the files."""
-    return with_files(server)
-
-
-def with_files(server: Server) -> Server:
-    """The server on its engine, with the files."""
-    options = ("--engine", engine_of(server), "--directory")
-    return dataclasses.replace(server, options=(*options, str(one_tree())))
-
-
-@pytest.fixture
-def shared(files: Server, one_server: Shared) -> Iterator[Running]:
+def shared(server: Server, one_server: Shared) -> Iterator[Running]:
     """As in conftest.py, with the files."""
     # Dates of the web are in GMT, whatever the machine's time zone is.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "XYZ-5:30")
-        process = one_server.get(files)
+        process = one_server.get(with_files(server))
     before = [each.pid for each in process.processes()]
     yield process
     after = [each.pid for each in process.processes()]
@@ -353,9 +338,9 @@ def test_odd_dates(shared: Running, own: Own) -> None:
 
 
 @rule("file-no-work", STEP)
-def test_files_do_not_wait(files: Server) -> None:
+def test_files_do_not_wait(server: Server) -> None:
     work = ("--delay", "3600", "--compute", "1000000000")
-    with running(files, *work) as process:
+    with running(with_files(server), *work) as process:
         for target, status in (
             ("/page.html", 200), ("/", 200), ("/missing", 404),
             ("/sub", 301), ("/out.txt", 404),
@@ -387,11 +372,11 @@ def test_no_redirect_elsewhere(shared: Running) -> None:
 
 
 @rule("only-files", STEP)
-def test_only_regular_files(shared: Running, tree: Path) -> None:
+def test_only_regular_files(shared: Running) -> None:
     with contextlib.suppress(OSError):
-        os.mknod(tree / "device", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        os.mknod(tree() / "device", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
-        sock.bind(os.path.relpath(tree / "socket"))
+        sock.bind(os.path.relpath(tree() / "socket"))
     with shared.client() as other:
         for name in ("fifo", "device", "socket", "fifo/", "fifo/x") * 3:
             assert ask(shared, f"/{name}").status == 404
@@ -408,9 +393,7 @@ def test_unreadable_file(shared: Running, own: Own) -> None:
 
 @pytest.mark.thorough
 @rule("no-way-out", STEP)
-def test_a_link_that_turns_round(
-    shared: Running, tree: Path, own: Own
-) -> None:
+def test_a_link_that_turns_round(shared: Running, own: Own) -> None:
     # Whoever looks where a link leads, and then follows it again,
     # comes to another place sometimes.
     link = own("turning", b"")
@@ -420,10 +403,10 @@ def test_a_link_that_turns_round(
         new = link.with_suffix(".new")
         while not over.is_set():
             for target in ("real", "../site-secret"):
-                new.symlink_to(tree / target)
+                new.symlink_to(tree() / target)
                 new.replace(link)
 
-    write(tree.parent / "site-secret" / "file.txt", SECRET)
+    write(tree().parent / "site-secret" / "file.txt", SECRET)
     turning = threading.Thread(target=turn)
     turning.start()
     try:
@@ -752,16 +735,9 @@ def begun(client: Client) -> bytes:
     return body
 
 
-def rest_of(client: Client, wanted: int, most: int = 1 << 18) -> bytearray:
-    """Receive so many bytes, or less if the server ends before."""
-    data = bytearray()
-    with contextlib.suppress(ConnectionError):
-        while len(data) < wanted:
-            piece = client.socket.recv(min(most, wanted - len(data)))
-            if not piece:
-                break
-            data += piece
-    return data
+def rest_of(client: Client, body: bytes, size: int = LARGE) -> bytes:
+    """All of a body that has begun, or less if the server ends before."""
+    return body + take(client.socket, size - len(body))
 
 
 @rule("file-large", STEP)
@@ -771,8 +747,7 @@ def test_large_files_in_a_row(shared: Running) -> None:
         for _ in range(2):
             body = begun(client)
             client.received = body[LARGE:]  # the next answer
-            body = body[:LARGE] + rest_of(client, LARGE - len(body))
-            assert body == expected
+            assert rest_of(client, body[:LARGE]) == expected
         assert_goes_on(client)
 
 
@@ -783,10 +758,10 @@ def test_large_file_read_slowly(shared: Running) -> None:
         body = begin_large(client, "large.bin", "Connection: close")
         for number in range(12):  # small pieces with breaks
             time.sleep(1.5 if number == 6 else 0.05)
-            body += rest_of(client, 300_000, 4096)
+            body += take(client.socket, 300_000, 4096)
             ask(shared, "/page.html")
-        body += rest_of(client, LARGE - len(body) + 1)
-        assert body == bytes_of("large", LARGE)
+        whole = rest_of(client, body, LARGE + 1)
+        assert whole == bytes_of("large", LARGE)
 
 
 def stuck(process: Running, number: int) -> list[Client]:
@@ -800,8 +775,8 @@ def stuck(process: Running, number: int) -> list[Client]:
 
 
 @rule("file-large", STEP)
-def test_a_large_file_is_not_kept_in_memory(files: Server) -> None:
-    with running(files, "--workers", "1") as process:
+def test_a_large_file_is_not_kept_in_memory(server: Server) -> None:
+    with running(with_files(server), "--workers", "1") as process:
         ask(process, "/page.html")
         before = own_memory(process)
         crowd = stuck(process, 10)
@@ -814,38 +789,21 @@ def test_a_large_file_is_not_kept_in_memory(files: Server) -> None:
 
 def own_memory(process: Running) -> int:
     """Resident bytes but for the pages of files, which all share."""
-    total = 0
-    for each in process.processes():
-        text = Path(f"/proc/{each.pid}/status").read_text()
-        found = re.search(r"RssAnon:\s+(\d+) kB", text)
-        total += int(found[1]) * 1024 if found else 0
-    return total
+    seen = [each.memory_info() for each in process.processes()]
+    return sum(memory.rss - memory.shared for memory in seen)
 
 
 @rule("file-large", STEP)
-def test_stop_lets_a_file_finish(files: Server) -> None:
+def test_stop_lets_a_file_finish(server: Server) -> None:
     with (
-        started(files) as process,
+        started(with_files(server)) as process,
         Client(process.port, receive_buffer=1 << 16) as client,
     ):
         body = begin_large(client, "large.bin")
         process.signal(signal.SIGTERM)
-        body += rest_of(client, LARGE - len(body))
-        assert len(body) == LARGE
+        assert len(rest_of(client, body)) == LARGE
         assert client.rest() == b""
         process.assert_ends()
-
-
-def leave(client: Client, how: str) -> None:
-    """Vanish in the middle of an answer."""
-    if how == "half":
-        client.half_close()
-    elif how == "more":
-        client.send(request("/page.html") * 3)
-    if how == "close":
-        client.close()
-    else:
-        client.reset()
 
 
 def open_large(process: Running) -> None:
@@ -857,23 +815,24 @@ def open_large(process: Running) -> None:
 
 
 @rule("file-left", STEP)
-def test_leaving_in_the_middle(files: Server) -> None:
-    with running(files) as process:
+def test_leaving_in_the_middle(server: Server) -> None:
+    more = request("/page.html") * 3
+    ways = ((b"", "early"), (b"", "close"), (b"", "half"), (more, "early"))
+    with running(with_files(server)) as process:
         open_large(process)
-        ways = ("reset", "close", "half", "more")
-        for how in ways * 5:  # the kernel keeps a thread or two for us
+        for way in ways * 5:  # the kernel keeps a thread or two for us
             client = process.client()
             begin_large(client, "large.bin")
-            leave(client, how)
+            leave(client, *way)
         before = process.warm_up()
         steady = process.client()
         for wanted in (0, 1, 100_000, 5_000_000):
             crowd = [process.client() for _ in ways]
             for client in crowd:
                 begin_large(client, "large.bin")
-                rest_of(client, wanted)
-            for client, how in zip(crowd, ways, strict=True):
-                leave(client, how)
+                take(client.socket, wanted)
+            for client, way in zip(crowd, ways, strict=True):
+                leave(client, *way)
             assert steady.ask(request("/page.html")).body == PAGE
         steady.close()
         process.assert_at_rest(before)
@@ -900,8 +859,7 @@ def test_half_closed_readers_take_no_threads(server: Server) -> None:
         last = clients.pop()
         for client in clients:
             client.reset()
-        body = begun(last)
-        assert body + rest_of(last, LARGE) == bytes_of("large", LARGE)
+        assert rest_of(last, begun(last)) == bytes_of("large", LARGE)
         last.close()
 
 
@@ -997,7 +955,7 @@ def test_file_changes_under_way(
     with shared.client() as client:
         body = begin_large(client, path.name)
         change(path)
-        assert body + rest_of(client, LARGE - len(body)) == data
+        assert rest_of(client, body) == data
         assert_goes_on(client)
 
 
@@ -1015,7 +973,7 @@ def test_file_is_shortened_under_way(
         os.truncate(path, left)
         # Either it has all of the old file, or the connection ends in
         # the middle: never is there an answer behind a wrong length.
-        body += rest_of(client, LARGE - len(body))
+        body = rest_of(client, body)
         if len(body) == LARGE:
             assert body == data
             assert client.answer().body == PAGE
@@ -1027,7 +985,7 @@ def test_file_is_shortened_under_way(
 
 @pytest.mark.thorough
 @rule("file-under-way", STEP)
-def test_files_that_change_all_the_time(files: Server, own: Own) -> None:
+def test_files_that_change_all_the_time(server: Server, own: Own) -> None:
     path = own("restless.bin", b"x" * 3_000_000)
     data = request(f"/{path.name}") + request("/page.html")
 
@@ -1046,7 +1004,7 @@ def test_files_that_change_all_the_time(files: Server, own: Own) -> None:
                 except NoAnswer:
                     assert client.ended, "neither an answer nor the end"
 
-    with running(files) as process:
+    with running(with_files(server)) as process:
         ask(process, "/page.html")
         pids = [each.pid for each in process.processes()]
         draw = random.Random(3)
@@ -1073,32 +1031,25 @@ def test_files_that_change_all_the_time(files: Server, own: Own) -> None:
 
 
 @rule("directory", STEP)
-def test_directory_must_be_one(
-    server: Server, engine: str, tree: Path
-) -> None:
+def test_directory_must_be_one(server: Server) -> None:
     for name in ("missing", "page.html", "page.html/", "fifo", "loop"):
-        done = run(
-            server, "--port", "0", "--engine", engine,
-            "--directory", str(tree / name),
-        )  # fmt: skip
-        assert (name, done.returncode, done.stdout) == (name, 2, "")
-        assert_one_sentence(done.stderr)
+        wrong = with_engine(server, "--directory", f"{tree()}/{name}")
+        done = run(server, "--port", "0", *wrong.options)
+        assert_refused(done, 2)
         assert name.strip("/") in done.stderr
 
 
 @pytest.mark.thorough
 @rule("directory", STEP)
-def test_directory_by_other_names(
-    server: Server, engine: str, tree: Path
-) -> None:
-    link = tree.parent / f"link-{os.getpid()}-{engine}"
+def test_directory_by_other_names(server: Server) -> None:
+    site = tree()
+    link = site.parent / f"link-{os.getpid()}-{server.name}"
     link.symlink_to("site")
     for name in (
-        str(link), f"{tree}/", os.path.relpath(tree), f"{tree}/sub/..",
-        f"{tree}//.",
+        str(link), f"{site}/", os.path.relpath(site), f"{site}/sub/..",
+        f"{site}//.",
     ):
-        options = ("--engine", engine, "--directory", name)
-        with running(server, *options) as process:
+        with running(with_engine(server, "--directory", name)) as process:
             assert ask(process, "/").body == b"this is index.html\n"
             assert ask(process, "/inside.txt").status == 200
             for target in ("/out.txt", "/out/secret.txt", "/../secret.txt"):
@@ -1107,8 +1058,8 @@ def test_directory_by_other_names(
 
 
 @rule("directory", STEP)
-def test_without_directory_no_files(server: Server, engine: str) -> None:
-    with running(server, "--engine", engine) as process:
+def test_without_directory_no_files(server: Server) -> None:
+    with running(with_engine(server)) as process:
         for target in ("/page.html", "/server.py", "/07_parallel/server.py"):
             with process.client(request(target)) as client:
                 assert client.answer().status == 404

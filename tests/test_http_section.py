@@ -162,12 +162,13 @@ def test_good_requests(
     data += b"\r\n"
     request = http.parse(data + b"more")
     words = {token.lower() for token in tokens}
-    keeps = "keep-alive" in words if minor == 0 else True
+    keeps = "close" not in words and (minor > 0 or "keep-alive" in words)
+    there = 404 if target == b"/missing" else 200
     assert request == http.Request(
         method=method, target=target, minor=minor,
-        status=expected_status(method, target),
-        keep_alive=keeps and "close" not in words and not length,
-        closes=not (keeps and "close" not in words) and not length,
+        status={b"BREW": 501, b"POST": 405}.get(method, there),
+        keep_alive=keeps and not length,
+        closes=not keeps and not length,
         size=len(data),
     )
     for keep in (True, False):
@@ -176,11 +177,3 @@ def test_good_requests(
         assert answer.closes == (not keep)
         said = answer.get("Connection") == "keep-alive"
         assert said == (keep and minor == 0)
-
-
-def expected_status(method: bytes, target: bytes) -> int:
-    if method == b"BREW":
-        return 501
-    if method == b"POST":
-        return 405
-    return 404 if target == b"/missing" else 200

@@ -13,6 +13,7 @@ import pytest
 
 from tools.bench import interpreters
 from tools.bench.peers.start import PYTHON as PEERS
+from tools.common.launch import Launched, eventually
 from tools.servers import ROOT
 
 LAB = ROOT / "06_asyncio" / "lab_frames.py"
@@ -122,24 +123,8 @@ def test_calls_and_memory_are_counted() -> None:
 # Another server ------------------------------------------------------
 
 
-def serve(tmp_path: Path, change: str) -> tuple[int, dict[str, Any]]:
-    file = tmp_path / "echo.py"
-    file.write_text(ECHO.format(change=change))
-    done = run(
-        "--shape", "two", "--server", f"{sys.executable} {file}", "--size",
-        "100k", "--frames", "2", "--rounds", "1", "--json",
-    )
-    assert LAB.name not in done.stderr
-    return done.returncode, json.loads(done.stdout)["variants"][0]
-
-
-def test_a_server_of_our_own(tmp_path: Path) -> None:
-    status, row = serve(tmp_path, "pass")
-    assert status == 0 and not row["error"]
-    assert row["runs"][0]["user"] == 0.5
-
-
 @pytest.mark.parametrize(("change", "said"), [
+    ("pass", ""),
     ("frame[0] ^= 1", "the echo is not what was sent"),
     ("frame[-1] ^= 1", "the echo is not what was sent"),
     ("head = struct.pack('=Q', 9); del frame[9:]", "not what was sent"),
@@ -147,12 +132,20 @@ def test_a_server_of_our_own(tmp_path: Path) -> None:
     ("print('{\"error\": \"it is ill\"}'); sys.exit()", "it is ill"),
     ("break", "the server closed before it had answered"),
 ])
-def test_a_wrong_echo_is_noticed(
+def test_the_echo_is_compared(
     tmp_path: Path, change: str, said: str
 ) -> None:
-    status, row = serve(tmp_path, change)
-    assert status == 1 and said in row["error"]
-    assert not row["runs"]
+    file = tmp_path / "echo.py"
+    file.write_text(ECHO.format(change=change))
+    done = run(
+        "--shape", "two", "--server", f"{sys.executable} {file}", "--size",
+        "100k", "--frames", "2", "--rounds", "1", "--json",
+    )
+    assert LAB.name not in done.stderr
+    (row,) = json.loads(done.stdout)["variants"]
+    assert done.returncode == bool(said) == bool(row["error"])
+    assert said in row["error"]
+    assert [each["user"] for each in row["runs"]] == [0.5] * (not said)
 
 
 @pytest.mark.parametrize(("command", "said"), [
@@ -162,10 +155,8 @@ def test_a_wrong_echo_is_noticed(
     ("true", "the server does not say its port"),
 ])
 def test_a_server_that_is_none(command: str, said: str) -> None:
-    done = run(
-        "--shape", "two", "--server", command, "--size", "1k", "--rounds",
-        "1",
-    )
+    small = ("--size", "1k", "--rounds", "1")
+    done = run("--shape", "two", "--server", command, *small)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert said in done.stdout
@@ -222,20 +213,16 @@ def test_too_little_memory_is_a_sentence() -> None:
 def test_ctrl_c_leaves_no_process(shape: str, number: signal.Signals) -> None:
     words = ["--only", "sock", "--size", "1M", "--frames", "5"]
     words += ["--rounds", "100", "--no-counts", "--shape", shape]
-    with subprocess.Popen(
-        [sys.executable, str(LAB), *words], stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    ) as lab:
-        assert lab.stderr
-        assert lab.stderr.readline().startswith("round 1 of 100: sock")
-        lab.send_signal(number)
-        out, err = lab.communicate(timeout=SECONDS)
-    assert lab.returncode == 130
+    with Launched([sys.executable, str(LAB), *words]) as lab:
+        assert eventually(lambda: "\n" in lab.complaints, SECONDS)
+        assert lab.complaints.startswith("round 1 of 100: sock")
+        lab.signal(number)
+        assert lab.wait(SECONDS) == 130
+        with pytest.raises(ProcessLookupError):
+            os.killpg(lab.pid, 0)
+        out, err = lab.output, lab.complaints
     assert "Interrupted." in err and "Traceback" not in err
     assert "sock" in out and "(" in out  # what was measured
-    with pytest.raises(ProcessLookupError):
-        os.killpg(lab.pid, 0)
 
 
 # The rest ------------------------------------------------------------
@@ -243,10 +230,8 @@ def test_ctrl_c_leaves_no_process(shape: str, number: signal.Signals) -> None:
 
 @thorough
 def test_the_table_and_the_profile() -> None:
-    done = run(
-        "--only", "streams,sock", "--size", "1M", "--rounds", "2",
-        "--profile",
-    )
+    small = ("--size", "1M", "--rounds", "2")
+    done = run("--only", "streams,sock", *small, "--profile")
     assert done.returncode == 0, done.stderr
     assert "MB/s median (min - max)" in done.stdout
     assert "% socket.recv" in done.stdout

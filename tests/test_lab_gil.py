@@ -6,17 +6,18 @@ import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from tests.marks import Patch
-from tests.process import eventually
+from tests.process import HAS_GIL, eventually
 from tools.bench import interpreters
 from tools.bench.experiments.gil import PARTS, UNITS
+from tools.common.launch import Launched
 from tools.servers import ROOT
 
 FILE = ROOT / "03_threading" / "lab_gil.py"
 PATIENCE = 300  # seconds, for a very busy machine
+QUICK = ("--rounds", "1", "--seconds", "0.05")
 thorough = pytest.mark.thorough
 COMPILE = "import sys; compile(open(sys.argv[1]).read(), 'lab', 'exec')"
 
@@ -45,9 +46,8 @@ def test_python_2_runs_it() -> None:
     old = [each for each in interpreters.find() if each.label == "2.7"]
     if not old:
         pytest.skip("there is no Python 2.7 on this machine")
-    done = lab("--rounds", "1", "--seconds", "0.05", "--json", "--only",
-               "compute", "--only", "hand-over", "--only", "answer",
-               program=old[0].program)
+    done = lab(*QUICK, "--json", "--only", "compute", "--only", "hand-over",
+               "--only", "answer", program=old[0].program)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)["figures"]
     assert set(figures) == {n for n in UNITS if not n.startswith("pool")}
@@ -56,7 +56,7 @@ def test_python_2_runs_it() -> None:
 @thorough
 def test_all_figures_are_there() -> None:
     """And none is nonsense, even in so short a time."""
-    done = lab("--rounds", "1", "--seconds", "0.05", "--json")
+    done = lab(*QUICK, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     wanted = set(UNITS)
@@ -66,7 +66,7 @@ def test_all_figures_are_there() -> None:
     assert set(said["figures"]) == wanted
     for name, values in said["figures"].items():
         assert len(values) == 1 and values[0] >= 0, name
-    assert said["gil"] == getattr(sys, "_is_gil_enabled", lambda: True)()
+    assert said["gil"] == HAS_GIL
     assert "round 1 of 1" in done.stderr  # it shows where it is
     if said["gil"]:  # the hog keeps the GIL for the whole interval
         figures = said["figures"]
@@ -103,32 +103,20 @@ def test_nonsense_is_one_sentence(
 
 def test_without_ab_the_rest_is_measured(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    done = lab("--rounds", "1", "--seconds", "0.05", "--only", "compute",
-               "--only", "pool", "--json")
+    done = lab(*QUICK, "--only", "compute", "--only", "pool", "--json")
     assert done.returncode == 0, done.stderr
     assert list(json.loads(done.stdout)["figures"]) == ["efficiency"]
     assert "apt install apache2-utils" in done.stderr
 
 
 def test_an_interrupt_ends_it_and_its_threads() -> None:
-    child = subprocess.Popen(
-        [sys.executable, str(FILE), "--only", "hand-over", "--seconds",
-         "60"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )
-    try:
-        assert child.stderr
-        assert "round 1" in child.stderr.readline()
+    words = (str(FILE), "--only", "hand-over", "--seconds", "60")
+    with Launched([sys.executable, *words]) as child:
         # Interrupts before the threads run would not be the case we mean.
-        process = psutil.Process(child.pid)
-        assert eventually(lambda: process.num_threads() >= 3, PATIENCE)
-        child.send_signal(signal.SIGINT)
-        child.communicate(timeout=PATIENCE)
-    finally:
-        child.kill()
-        child.wait()
-    assert child.returncode == 130
+        assert eventually(lambda: child.threads() >= 3, PATIENCE)
+        assert "round 1" in child.complaints
+        child.signal(signal.SIGINT)
+        assert child.wait(PATIENCE) == 130
 
 
 def test_parts_and_units_are_those_of_the_lab() -> None:

@@ -5,9 +5,6 @@ its step says is a failure too. "Up to the pool" has two sides.
 """
 
 import contextlib
-import os
-import select
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +13,14 @@ import pytest
 
 from tests.beside import beside
 from tests.marks import lesson, slow
-from tests.process import PATIENCE, Running, running, started
+from tests.process import (
+    HAS_GIL,
+    PATIENCE,
+    Running,
+    readable,
+    running,
+    started,
+)
 from tools.bench import preflight, strace
 from tools.bench.strace import StraceError
 from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
@@ -44,9 +48,8 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
             for number in range(crowd)
         ]
         late = process.client(GET_CLOSE)
-        all_of_them = [client.socket for client in (late, *earlier)]
-        first, _, _ = select.select(all_of_them, [], [], PATIENCE)
-        assert late.socket in first, "a silent client came first"
+        first = readable([late, *earlier], PATIENCE)
+        assert late in first, "a silent client came first"
         assert late.answer().status == 200
         for number, client in enumerate(earlier):
             client.send(GET[9:] if number % 2 else GET)
@@ -108,17 +111,10 @@ def test_keeps_connections_open(server: Server, side: str) -> None:
             assert not client.ask(GET).closes
 
 
-def usable_cores() -> int:
-    """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 AT_ONCE = 8  # requests
 
 
-@pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
+@pytest.mark.skipif(preflight.core_count() < 2, reason="needs two cores")
 @lesson("cores")
 def test_computing_uses_every_core(server: Server, side: str) -> None:
     workers = ["--workers", str(AT_ONCE)] if server.workers else []
@@ -153,7 +149,7 @@ def running_threads(process: psutil.Process) -> int:
 
     With a GIL it is one at most: others that run only ask for the GIL.
     """
-    if getattr(sys, "_is_gil_enabled", lambda: True)():
+    if HAS_GIL:
         return int(process.status() == psutil.STATUS_RUNNING)
     count = 0
     for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"):
@@ -184,17 +180,16 @@ def test_system_calls_per_request_fall(server: Server, side: str) -> None:
 
 def calls_per_request(process: Running, clients: int, rounds: int) -> float:
     """System calls of the server, counted by strace -c."""
+    def crowd() -> list[Client]:
+        return [process.client() for _ in range(clients)]
+
     keeps = process.server.lessons["keep_alive"] == YES
-    crowd = [process.client() for _ in range(clients)] if keeps else []
-    if keeps:
-        one_round(process, crowd)
+    kept = crowd() if keeps else []
+    one_round(process, kept)
     with strace.count([each.pid for each in process.processes()]) as counter:
         for _ in range(rounds):
-            one_round(
-                process,
-                crowd or [process.client() for _ in range(clients)],
-            )
-    for client in crowd:
+            one_round(process, kept or crowd())
+    for client in kept:
         client.close()
     total = sum(counter.calls.values())
     assert total, counter.table

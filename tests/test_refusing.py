@@ -117,9 +117,6 @@ WRONG: list[tuple[str, bytes, int]] = [
 ]
 
 
-
-
-
 def assert_well_written(answer: Answer) -> None:
     """It is as a sender has to write it, down to each blank."""
     first, *lines = answer.raw.partition(b"\r\n\r\n")[0].split(b"\r\n")
@@ -134,13 +131,15 @@ def assert_well_written(answer: Answer) -> None:
     assert DATE.fullmatch(answer.get("Date")), answer
 
 
-def refusal(shared: Running, data: bytes) -> int:
-    """The status of the one answer to data, which must close."""
+def only_answer(
+    shared: Running, data: bytes, to_head: bool = False
+) -> Answer:
+    """The one answer to data, which must close."""
     with shared.client(data) as client:
-        answer = client.answer()
+        answer = client.answer(head=to_head)
         assert answer.closes, answer
         assert client.rest() == b"", "one answer, then the end"
-        return answer.status
+        return answer
 
 
 @by_rule(WRONG)
@@ -150,7 +149,7 @@ def test_wrong(shared: Running, name: str) -> None:
         # The same when a good request follows: it is never looked at.
         for sent in (data, data + GET):
             try:
-                found: object = refusal(shared, sent)
+                found: object = only_answer(shared, sent).status
             except NoAnswer as error:
                 found = error
             if found != status:
@@ -174,9 +173,8 @@ REFUSED = [
 @rule("explained")
 def test_explained(shared: Running) -> None:
     for status, data in REFUSED:
-        with shared.client(data % b"GET") as client:
-            answer = client.answer()
-        assert (answer.status, answer.closes) == (status, True)
+        answer = only_answer(shared, data % b"GET")
+        assert answer.status == status
         assert_well_written(answer)
         title, _, why = answer.body.decode().partition("<p>")[2].partition(":")
         assert title.startswith(f"{status} ") and len(why) > 10, answer
@@ -188,11 +186,9 @@ def test_explained(shared: Running) -> None:
 def test_refused_head(shared: Running) -> None:
     for status, data in REFUSED:
         for before in (b"", b"\r\n"):
-            with shared.client(before + data % b"HEAD") as client:
-                answer = client.answer(head=True)
-                assert (answer.status, answer.closes) == (status, True)
-                assert int(answer.get("Content-Length")) > 0
-                assert client.rest() == b"", "HEAD has no body"
+            answer = only_answer(shared, before + data % b"HEAD", to_head=True)
+            assert answer.status == status
+            assert int(answer.get("Content-Length")) > 0
 
 
 def long_line(size: int) -> bytes:
@@ -220,7 +216,7 @@ def assert_limit(
     with shared.client(make(most)) as client:
         assert client.answer().status == good
     for size in (most + 1, most + 2, most + 16, 4 * most):
-        assert refusal(shared, make(size)) == refused, size
+        assert only_answer(shared, make(size)).status == refused, size
 
 
 @rule("long-line")

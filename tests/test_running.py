@@ -9,10 +9,17 @@ from tests.marks import rule
 from tests.process import PATIENCE, running
 from tools.servers import Server
 
+Done = subprocess.CompletedProcess[str]
 
-def run(server: Server, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a server that is expected to end by itself."""
-    command = [sys.executable, str(server.path), *options]
+
+def run(
+    server: Server, *options: str, through: tuple[str, ...] = ()
+) -> Done:
+    """Run a server that is expected to end by itself.
+
+    through: a command that runs the server's, as ``seccomp.py ... --``.
+    """
+    command = [*through, sys.executable, str(server.path), *options]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE,
         check=False,
@@ -23,6 +30,12 @@ def assert_one_sentence(text: str) -> None:
     assert "Traceback" not in text
     assert text.count("\n") == 1 and text.endswith("\n"), text
     assert len(text) > 15, text
+
+
+def assert_refused(done: Done, status: int = 1) -> None:
+    """One sentence on stderr, nothing else."""
+    assert (done.returncode, done.stdout) == (status, ""), done.args
+    assert_one_sentence(done.stderr)
 
 
 @rule("help")
@@ -62,9 +75,7 @@ def test_usage(server: Server) -> None:
     if server.workers:
         nonsense += [("--workers", "0"), ("--workers", "x")]
     for options in nonsense:
-        done = run(server, *options)
-        assert (options, done.returncode, done.stdout) == (options, 2, "")
-        assert_one_sentence(done.stderr)
+        assert_refused(run(server, *options), 2)
 
 
 @rule("port-in-use")
@@ -72,24 +83,19 @@ def test_port_in_use(server: Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run(server, "--port", str(port))
-        assert (done.returncode, done.stdout) == (1, "")
-        assert_one_sentence(done.stderr)
+        assert_refused(done)
         assert str(port) in done.stderr
     # Also when a server of the same kind has it: SO_REUSEPORT must not
     # let two servers share one port by accident.
     with running(server) as process:
-        done = run(server, "--port", str(process.port))
-        assert (done.returncode, done.stdout) == (1, "")
-        assert_one_sentence(done.stderr)
+        assert_refused(run(server, "--port", str(process.port)))
         process.assert_serves()
 
 
 @rule("port-in-use")
 def test_address_not_ours(server: Server) -> None:
     # 192.0.2.0/24 is for documentation: no machine has it.
-    done = run(server, "--host", "192.0.2.1", "--port", "0")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert_one_sentence(done.stderr)
+    assert_refused(run(server, "--host", "192.0.2.1", "--port", "0"))
 
 
 @rule("ready-line")

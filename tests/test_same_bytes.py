@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.process import running
+from tests.test_house import imports
 from tools.servers import ROOT, SERVERS, Server, by_name
 
 BANNER = r"^# === {title}.*, .* =+$"
@@ -85,6 +86,14 @@ def idea(name: str) -> list[str]:
     return "\n".join(own).strip().splitlines()
 
 
+def difference(before: list[str], after: list[str]) -> list[str]:
+    """The lines that are new or gone, but for empty ones."""
+    return [
+        line for line in difflib.ndiff(before, after)
+        if line[0] in "+-" and line[2:].strip()
+    ]
+
+
 @pytest.mark.parametrize("name", IDEAS)
 def test_an_idea_is_short(name: str) -> None:
     assert len(idea(name)) <= IDEAS[name]
@@ -92,10 +101,7 @@ def test_an_idea_is_short(name: str) -> None:
 
 @pytest.mark.parametrize(("before", "after", "most"), STEPS)
 def test_a_step_is_short(before: str, after: str, most: int) -> None:
-    changed = [
-        line for line in difflib.ndiff(idea(before), idea(after))
-        if line[0] in "+-" and line[2:].strip()
-    ]
+    changed = difference(idea(before), idea(after))
     assert len(changed) <= most, "\n".join(changed)
 
 
@@ -135,36 +141,22 @@ def test_columns() -> None:
     f"{path.parent.name}/{path.name}"
 ))
 def test_imports(path: Path) -> None:
-    source = SOURCES[path]
+    found = {name.partition(".")[0] for name in imports(path)}
     own = {p.stem for p in path.parent.glob("*.py")}
     allowed = set(sys.stdlib_module_names)
     if path.parent.name.startswith("07"):
         allowed |= own
     else:
-        assert not own & imports(source), "imports a neighbour"
-    assert imports(source) <= allowed, "the standard library only"
-
-
-def imports(source: str) -> set[str]:
-    """The top level modules a source imports."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "a relative import"
-            found.add((node.module or "").partition(".")[0])
-    return found
+        assert not own & found, "imports a neighbour"
+    assert found <= allowed, "the standard library only"
 
 
 @each_server
 def test_copied_file_runs(each: Server, tmp_path: Path) -> None:
     """Alone in another folder; of 07, the folder."""
+    folder = each.path.parent.glob("*.py")
+    for path in folder if each.step == 7 else [each.path]:
+        shutil.copy(path, tmp_path)
     copy = tmp_path / each.path.name
-    if each.step == 7:
-        for path in each.path.parent.glob("*.py"):
-            shutil.copy(path, tmp_path)
-    else:
-        shutil.copy(each.path, copy)
     with running(replace(each, file=str(copy))) as process:
         process.assert_serves()

@@ -1,7 +1,6 @@
 """The sketches: each runs, shows its lesson, and stays a sketch."""
 
 import ast
-import difflib
 import itertools
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pytest
 
 from tests.conformance import SketchRecorder
 from tests.process import Running, eventually, started
+from tests.test_same_bytes import difference
 from tools.common.raw_client import GET, Client, NoAnswer
 from tools.data import sketches_seen
 from tools.data.rules_seen import EXPECTED, PASSED
@@ -36,11 +36,7 @@ def step(path: Path) -> str:
     return path.parent.name[:2]
 
 
-def ids(path: Path) -> str:
-    return f"sketch-{step(path)}"
-
-
-@pytest.fixture(params=PATHS, ids=ids)
+@pytest.fixture(params=PATHS, ids=lambda path: f"sketch-{step(path)}")
 def sketch(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path
@@ -48,7 +44,8 @@ def sketch(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def running(sketch: Path) -> Iterator[Running]:
-    with started(by_name(f"{step(sketch)}-sketch"), "--delay", "0.1") as it:
+    server = by_name(f"{step(sketch)}-sketch")
+    with started(server, "--delay", f"{DELAY}") as it:
         with Client(it.port, GET) as client:
             assert client.rest() == ANSWER
         yield it
@@ -58,6 +55,10 @@ def test_a_sketch_for_each_step() -> None:
     assert [step(path) for path in PATHS] == [
         f"{number:02}" for number in range(1, 8)
     ]
+    assert [ROOT / sketch.options[0] for sketch in SKETCHES] == PATHS
+    assert not {sketch.name for sketch in SKETCHES} & {
+        server.name for server in SERVERS
+    }
 
 
 def test_is_short_and_plain(sketch: Path) -> None:
@@ -82,22 +83,15 @@ def code(path: Path) -> list[str]:
     ids=lambda path: step(path),
 )
 def test_the_diff_is_the_idea(before: Path, after: Path) -> None:
-    changed = [
-        line for line in difflib.ndiff(code(before), code(after))
-        if line[0] in "+-" and line[2:].strip()
-    ]
+    changed = difference(code(before), code(after))
     assert len(changed) <= CHANGED[step(after)], "\n".join(changed)
 
 
 def test_waiting_overlaps_or_not(running: Running, sketch: Path) -> None:
     begin = time.monotonic()
-    with ExitStack() as stack:
-        clients = [
-            stack.enter_context(Client(running.port, GET))
-            for _ in range(MANY)
-        ]
-        for client in clients:
-            assert client.rest() == ANSWER
+    for client in [Client(running.port, GET) for _ in range(MANY)]:
+        assert client.rest() == ANSWER
+        client.close()
     # Waits one after the other cannot take less than this.
     shorter = time.monotonic() - begin < MANY * DELAY
     assert shorter == (step(sketch) in OVERLAP)
@@ -134,13 +128,6 @@ def test_threads(running: Running, sketch: Path) -> None:
 # What a sketch cannot do. That the list is the real one is proved by the
 # shared tests: under --all they run against the sketches, and a test has to
 # fail if the list names it, else to pass.
-
-
-def test_the_entries_are_these_files() -> None:
-    assert [ROOT / sketch.options[0] for sketch in SKETCHES] == PATHS
-    assert not {sketch.name for sketch in SKETCHES} & {
-        server.name for server in SERVERS
-    }
 
 
 def test_only_port_and_delay_are_changed(sketch: Path) -> None:

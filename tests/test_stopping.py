@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 
-import psutil
 import pytest
 
 from tests.beside import beside
@@ -102,8 +101,7 @@ def test_stop_serves_who_is_in_the_queue(
 ) -> None:
     with started(server) as process:
         process.assert_serves()
-        main = psutil.Process(process.pid)
-        everybody = [main, *main.children(recursive=True)]
+        everybody = process.processes()
         for each in everybody:
             each.suspend()
         clients = [process.client(GET_CLOSE) for _ in range(5)]
@@ -192,7 +190,7 @@ def test_second_signal(server: Server, number: int) -> None:
     assert ever_within(SOONER - 0.3, attempt)
 
 
-def statuses(process: Running, *requests: bytes) -> list[int]:
+def statuses(process: Running, requests: list[bytes]) -> list[int]:
     """What new clients get, each for a request."""
     found = []
     for request in requests:
@@ -209,12 +207,12 @@ def test_a_lame_duck_serves(server: Server, number: int) -> None:
     keeps = server.lessons["keep_alive"] == YES
     with started(server, "--delay", "0", "--lame-duck", "60") as process:
         checks, both = [HEALTH] * MANY, [GET, HEALTH] * MANY
-        assert statuses(process, *both) == [200, 200] * MANY
+        assert statuses(process, both) == [200, 200] * MANY
         process.signal(number)
         assert eventually(
-            lambda: statuses(process, *checks) == [503] * MANY, PATIENCE
+            lambda: statuses(process, checks) == [503] * MANY, PATIENCE
         )
-        assert statuses(process, *both) == [200, 503] * MANY
+        assert statuses(process, both) == [200, 503] * MANY
         if keeps:
             with process.client() as client:
                 answers = [client.ask(data) for data in both]

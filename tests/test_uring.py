@@ -9,7 +9,6 @@ import mmap
 import os
 import random
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -22,13 +21,13 @@ from typing import Any
 import pytest
 
 from tests.marks import Patch
-from tests.process import load, why_no_uring
+from tests.process import load, take, why_no_uring
+from tools.common.raw_client import Client
 from tools.servers import ROOT
 
 Completion = tuple[int, int, int, bytes, bool]
 GUARD = -1  # the descriptor of the sleep that ends a test that hangs
 PATIENCE = 60.0  # seconds until it does
-
 
 FOLDER = ROOT / "07_parallel"
 EMULATED, URING = (load(FOLDER / f"{n}.py") for n in ("emulated", "uring"))
@@ -46,7 +45,7 @@ class Bench:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.clients: list[socket.socket] = []
+        self.clients: list[Client] = []
         self.done: list[Completion] = []
         self.failed: list[tuple[int, int]] = []
         engine.adopt(self.listener)
@@ -79,19 +78,19 @@ class Bench:
         self.done.remove(found)
         return found
 
-    def connect(self, number: int = 1) -> list[tuple[socket.socket, int]]:
+    def connect(self, number: int) -> list[tuple[Client, int]]:
         """Clients, and the descriptors of their other ends."""
-        self.engine.accept(self.listener.fileno())
+        here, port = self.listener.fileno(), self.listener.getsockname()[1]
+        self.engine.accept(here)
         pairs = []
         for _ in range(number):
-            client = socket.create_connection(self.listener.getsockname())
-            client.settimeout(PATIENCE)
+            client = Client(port, timeout=PATIENCE)
             self.clients.append(client)
             _, listener, fd, _, again = self.next(ACCEPTED)
-            assert (listener, again) == (self.listener.fileno(), True)
+            assert (listener, again) == (here, True)
             assert fd >= 0, os.strerror(-fd)
             pairs.append((client, fd))
-        self.engine.cancel(self.listener.fileno())
+        self.engine.cancel(here)
         assert self.next(ACCEPTED)[2] == -errno.ECANCELED
         return pairs
 
@@ -100,9 +99,9 @@ class Bench:
         self.engine.sleep(1 << 20, seconds)
         self.next(SLEPT, 1 << 20)
 
-    def one(self) -> tuple[socket.socket, int]:
+    def one(self) -> tuple[Client, int]:
         """One client."""
-        return self.connect()[0]
+        return self.connect(1)[0]
 
     def all_of(self, fds: dict[int, bool]) -> dict[int, bytes]:
         """All that comes from each until its end; streams where True."""
@@ -139,40 +138,24 @@ def bench(
         client.close()
 
 
-def reset(client: socket.socket) -> None:
-    """Vanish."""
-    client.setsockopt(
-        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-    )
-    client.close()
-
-
 # The other side of a conversation: it ends, since clients have a time-out.
 BESIDE = ThreadPoolExecutor(4)
-
-
-def read(client: socket.socket, size: int = 1 << 40) -> bytes:
-    """So many bytes, or all until the end."""
-    data = bytearray()
-    while part := client.recv(min(size - len(data), 1 << 18)):
-        data += part
-    return bytes(data)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_how_a_client_leaves(bench: Bench, stream: bool) -> None:
     client, fd = bench.one()
     bench.engine.receive(fd, stream)
-    client.shutdown(socket.SHUT_WR)
+    client.half_close()
     assert bench.next(RECEIVED) == (RECEIVED, fd, 0, b"", False)
     bench.engine.send(fd, b"still")
     assert bench.next(SENT)[2] == 5
     bench.engine.shutdown(fd)
-    assert client.recv(100) == b"still"
-    assert client.recv(100) == b""
+    assert client.socket.recv(100) == b"still"
+    assert client.socket.recv(100) == b""
     client, fd = bench.one()
     bench.engine.receive(fd, stream)
-    reset(client)
+    client.reset()
     reset_ = (RECEIVED, fd, -errno.ECONNRESET, b"", False)
     assert bench.next(RECEIVED, fd) == reset_
     bench.engine.send(fd, b"to nobody")
@@ -188,8 +171,8 @@ def test_more_than_all_buffers_hold(bench: Bench, how: str) -> None:
     pairs = bench.connect(80)
     data = {fd: random.Random(fd).randbytes(60_000) for _, fd in pairs}
     for client, fd in pairs:
-        client.sendall(data[fd])
-        client.shutdown(socket.SHUT_WR)
+        client.send(data[fd])
+        client.half_close()
     assert bench.all_of(dict.fromkeys(data, how != "single")) == data
 
 
@@ -205,10 +188,10 @@ def test_streams_and_others_mixed(bench: Bench) -> None:
         while left:
             client = draw.choice(list(left))
             size = draw.choice([1, 100, 2047, 2048, 2049, 5000, 30_000])
-            client.sendall(left[client][:size])
+            client.send(left[client][:size])
             left[client] = left[client][size:]
             if not left[client]:
-                client.shutdown(socket.SHUT_WR)
+                client.half_close()
                 del left[client]
 
     thread = BESIDE.submit(work)
@@ -219,8 +202,8 @@ def test_streams_and_others_mixed(bench: Bench) -> None:
 def finish_send(bench: Bench, fd: int, data: bytes) -> None:
     """A send is complete when a part is sent: ask for the rest."""
     while data:
-        kind, _, sent, _, _ = bench.next(SENT)
-        assert kind == SENT and 0 < sent <= len(data)
+        sent = bench.next(SENT)[2]
+        assert 0 < sent <= len(data)
         data = data[sent:]
         if data:
             bench.engine.send(fd, data)
@@ -247,13 +230,13 @@ def test_sending_and_receiving_at_once(bench: Bench) -> None:
     for number in range(5):
         data = random.Random(number).randbytes(9_000_000)
         bench.engine.send(fd, data)
-        client.sendall(b"before")
+        client.send(b"before")
         assert bench.next(RECEIVED)[3] == b"before"
-        reading = BESIDE.submit(read, client, len(data))
+        reading = BESIDE.submit(take, client.socket, len(data))
         finish_send(bench, fd, data)
         assert reading.result() == data
         bench.moment(0.05)
-        client.sendall(b"after")
+        client.send(b"after")
         assert bench.next(RECEIVED)[3] == b"after"
 
 
@@ -269,7 +252,7 @@ def test_send_file(bench: Bench, tmp_path: Path) -> None:
     client, fd = bench.one()
     for start, size in ((0, 5_000_000), (1, 1), (4097, 300_001)):
         whole = len(b"head") + size
-        reading = BESIDE.submit(read, client, whole)
+        reading = BESIDE.submit(take, client.socket, whole)
         sent = 0
         while sent < whole:
             head = b"head"[sent:]
@@ -299,10 +282,10 @@ def test_send_now(bench: Bench, close: bool) -> None:
     client, fd = bench.one()
     bench.send_now(fd, b"now", close)
     bench.moment()
-    assert client.recv(100) == b"now"
+    assert client.socket.recv(100) == b"now"
     assert (bench.done, bench.failed) == ([], []), "it says nothing"
     if close:
-        assert client.recv(100) == b""
+        assert client.socket.recv(100) == b""
         with pytest.raises(OSError):
             os.fstat(fd)
     else:
@@ -337,7 +320,7 @@ def test_send_now_what_is_too_much(bench: Bench, close: bool) -> None:
     assert 0 < sent < len(data)
     # There is room again later; and then we go on where it stopped.
     bench.engine.send(fd, data[sent:])
-    reading = BESIDE.submit(read, client)
+    reading = BESIDE.submit(take, client.socket)
     finish_send(bench, fd, data[sent:])
     bench.engine.shutdown(fd)
     assert reading.result() == data
@@ -346,7 +329,7 @@ def test_send_now_what_is_too_much(bench: Bench, close: bool) -> None:
 @pytest.mark.parametrize("close", [False, True])
 def test_send_now_to_nobody(bench: Bench, close: bool) -> None:
     client, fd = bench.one()
-    reset(client)
+    client.reset()
     bench.engine.receive(fd)
     assert bench.next(RECEIVED)[2] == -errno.ECONNRESET
     bench.send_now(fd, b"x", close)
@@ -368,7 +351,7 @@ def test_cancel_receive(bench: Bench, stream: bool) -> None:
     cancelled = (RECEIVED, fd, -errno.ECANCELED, b"", False)
     assert bench.next(RECEIVED) == cancelled
     # Nothing is under way now, and nothing is lost.
-    client.sendall(b"later")
+    client.send(b"later")
     bench.engine.receive(fd, stream)
     assert bench.next(RECEIVED)[3] == b"later"
 
@@ -376,20 +359,20 @@ def test_cancel_receive(bench: Bench, stream: bool) -> None:
 def test_pause(bench: Bench) -> None:
     client, fd = bench.one()
     bench.engine.receive(fd, True)
-    client.sendall(b"one")
+    client.send(b"one")
     assert bench.next(RECEIVED) == (RECEIVED, fd, 3, b"one", True)
     data = fill(bench, fd, b"x" * 20_000_000)
     bench.engine.pause(fd)
     assert bench.next(RECEIVED)[2] == -errno.ECANCELED
-    client.sendall(b"two")
+    client.send(b"two")
     bench.moment(0.05)
     assert not bench.of(RECEIVED)
-    reading = BESIDE.submit(read, client)
+    reading = BESIDE.submit(take, client.socket)
     finish_send(bench, fd, data)  # the send has gone on
     bench.engine.receive(fd, True)
     assert bench.next(RECEIVED)[3] == b"two"
     bench.engine.shutdown(fd)
-    reading.result()
+    assert len(reading.result()) == 20_000_000
 
 
 def test_sleep_in_order(bench: Bench) -> None:
@@ -397,13 +380,9 @@ def test_sleep_in_order(bench: Bench) -> None:
     sleeps = {10: 0.9, 11: 0.3, 12: 0.6, 13: 0, 14: 0.3}
     for fd, seconds in sleeps.items():
         bench.engine.sleep(fd, seconds)
-    woken = []
-    for _ in sleeps:
-        _, fd, result, _, again = bench.next(SLEPT)
-        assert (result, again) == (0, False)
+    for fd in (13, 11, 14, 12, 10):
+        assert bench.next(SLEPT) == (SLEPT, fd, 0, b"", False)
         assert time.monotonic() - begin >= sleeps[fd]
-        woken.append(fd)
-    assert woken == [13, 11, 14, 12, 10]
 
 
 def test_more_than_the_rings_hold(bench: Bench) -> None:
@@ -422,16 +401,16 @@ def test_descriptors_of_closed_ones_come_again(bench: Bench) -> None:
         client, fd = bench.one()
         seen.add(fd)
         word = b"%d" % number
-        client.sendall(word)
+        client.send(word)
         bench.engine.receive(fd)
         assert bench.next(RECEIVED) == (RECEIVED, fd, len(word), word, False)
         bench.engine.send(fd, word)
         assert bench.next(SENT) == (SENT, fd, len(word), b"", False)
-        assert client.recv(10) == word
+        assert client.socket.recv(10) == word
         assert bench.engine.wait(block=False) == []
         bench.engine.close(fd)
         bench.moment()
-        assert client.recv(10) == b""
+        assert client.socket.recv(10) == b""
         client.close()
     assert len(seen) < 10, "closed descriptors are free again"
     assert not bench.done

@@ -7,14 +7,13 @@ only what happens first counts, however slow the machine is.
 """
 
 import contextlib
-import select
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.beside import beside
 from tests.marks import rule, slow
-from tests.process import Running, eventually, running
+from tests.process import Running, eventually, readable, running, take
 from tools.common.raw_client import GET, GET_CLOSE, HOST, Client
 from tools.servers import YES, Server
 
@@ -35,18 +34,15 @@ def dropped(
     begin = time.monotonic()
     when: dict[Client, float] = {}
     beats = 0
-    while len(when) < len(clients):
+    while left := [client for client in clients if client not in when]:
         now = time.monotonic() - begin
-        left = [client for client in clients if client not in when]
         assert now < HEAD_SECONDS + more, f"{len(left)} still open"
         if now >= beats:
             for client in left:
                 client.send_if_open(dribble[beats : beats + 1])
             beats += 1
-        sockets = [client.socket for client in left]
-        readable, _, _ = select.select(sockets, [], [], 0.1)
-        for client in left:
-            if client.socket in readable and not client.receive(1):
+        for client in readable(left, 0.1):
+            if not client.receive(1):
                 when[client] = time.monotonic() - begin
     return [when[client] for client in clients]
 
@@ -192,21 +188,10 @@ def test_reader_with_breaks_is_kept(server: Server) -> None:
             size = 0
             for _ in range(2):
                 time.sleep(HEAD_SECONDS / 2 + EARLY)
-                size += take(client, 7_000_000)
-            size += take(client, 1 << 30)
+                size += len(take(client.socket, 7_000_000))
+            size += len(take(client.socket))
             sending.result()
         assert size > number * 249, f"only {size} bytes came"
-
-
-def take(client: Client, wanted: int) -> int:
-    """Receive this many bytes, or all until the end; how many came."""
-    size = 0
-    while size < wanted:
-        received = client.socket.recv(1 << 18)
-        if not received:
-            break
-        size += len(received)
-    return size
 
 
 @slow
@@ -218,7 +203,9 @@ def test_no_descriptors_left(server: Server) -> None:
         process.assert_serves()
         clients = [connecting(process.port) for _ in range(crowd)]
         # Quickly full, where connections are taken at all.
-        eventually(lambda: busiest(process) >= limit, 1)
+        eventually(lambda: limit in [
+            each.num_fds() for each in process.processes()
+        ], 1)
         spent = process.cpu()
         time.sleep(2)
         spent = process.cpu() - spent
@@ -246,11 +233,6 @@ def test_draining_ends(server: Server) -> None:
                 return process.descriptors() <= rest
 
             assert eventually(closed, PATIENCE), "the server keeps it open"
-
-
-def busiest(process: Running) -> int:
-    """The descriptors of the process that has most of them."""
-    return max(each.num_fds() for each in process.processes())
 
 
 def connecting(port: int) -> socket.socket:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import Patch
 from tests.process import load
 from tools.servers import ROOT
 
@@ -71,7 +72,7 @@ class Play:
     """Plays batches to a worker."""
 
     def __init__(
-        self, step: ModuleType, delay: float, compute: int = 0
+        self, step: ModuleType, delay: float = 0, compute: int = 0
     ) -> None:
         self.script = Script()
         self.ours, self.theirs = socket.socketpair()
@@ -81,15 +82,22 @@ class Play:
             directory=None,
         )
         self.worker = step.Worker(self.listener, self.theirs, options)
-        first = (ACCEPTED, self.listener.fileno(), FD, b"", True)
-        self.batches: list[list[Completion]] = [[first]]
+        self.first = (ACCEPTED, self.listener.fileno(), FD, b"", True)
 
-    def run(self) -> None:
-        self.script.batches = self.batches
+    def run(self, *batches: list[Completion]) -> None:
+        """A client comes; then these batches of completions."""
+        self.script.batches = [[self.first], *batches]
         with pytest.raises(Done):
             self.worker.run()
         for each in (self.ours, self.theirs, self.listener):
             each.close()
+
+
+@pytest.fixture
+def play(step: ModuleType) -> Play:
+    """No work, and no answer that is prepared already."""
+    step.kind_of.cache_clear()
+    return Play(step)
 
 
 def came(data: bytes, again: bool = False) -> Completion:
@@ -101,125 +109,103 @@ TICK = (SLEPT, CLOCK, 0, b"", False)
 
 
 def test_a_last_answer_and_the_clock_in_one_batch(
-    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+    step: ModuleType, monkeypatch: Patch
 ) -> None:
     # The delay was as long as our patience: the answer is under way, so
     # nobody is too slow, and the connection is closed once.
     monkeypatch.setattr(step, "HEAD_SECONDS", 0.0)
     play = Play(step, delay=10)
-    play.batches += [[came(LAST)], [SLEPT_NOW, TICK], [TICK]]
-    play.run()
+    play.run([came(LAST)], [SLEPT_NOW, TICK], [TICK])
     assert [call[2].last for call in play.script.of("send_now")] == [True]
     assert not play.script.of("close") and not play.worker.clients
 
 
-def test_a_last_answer_that_did_not_go(step: ModuleType) -> None:
-    play = Play(step, delay=0)
-    play.batches += [[came(LAST)], [TICK], [(SENT, FD, 400, b"", False)]]
+def test_a_last_answer_that_did_not_go(play: Play) -> None:
     play.script.failures = [[], [], [(FD, 100)]]
-    play.run()
+    play.run([came(LAST)], [TICK], [(SENT, FD, 400, b"", False)])
     ((_, _, ready),) = play.script.of("send_now")
     assert play.script.of("send")[0][2] == ready.answer[100:]
 
 
-def test_a_flood_behind_an_answer_is_paused(step: ModuleType) -> None:
-    play = Play(step, delay=0)
-    play.batches += [
-        [came(KEPT)],
-        [came(KEPT, True), *[came(KEPT * 9, True)] * 40],
-    ]
-    play.run()
+def test_a_flood_behind_an_answer_is_paused(play: Play) -> None:
+    flood = [came(KEPT * 9, True)] * 40
+    play.run([came(KEPT)], [came(KEPT, True), *flood])
     assert play.script.of("pause"), "it may send without end"
 
 
-def test_pieces_are_answered_in_order(step: ModuleType) -> None:
-    play = Play(step, delay=0)
+def test_pieces_are_answered_in_order(play: Play) -> None:
     missing = KEPT.replace(b"/ ", b"/missing ")
-    play.batches += [
-        [came(KEPT)],
-        [came(KEPT, True), came(missing[:7], True), came(missing[7:], True)],
-        [], [],
-    ]
-    play.run()
+    pieces = [KEPT, missing[:7], missing[7:]]
+    play.run([came(KEPT)], [came(piece, True) for piece in pieces], [], [])
     assert play.script.answers() == [OK, OK, NOT_FOUND]
 
 
 def test_who_is_late_itself_loses_no_patience(
-    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+    step: ModuleType, play: Play, monkeypatch: Patch
 ) -> None:
     # A batch took longer than our patience; what clients sent meanwhile
     # may come with the next.
     monkeypatch.setattr(step, "IDLE_SECONDS", 0.0)
-    play = Play(step, delay=0)
     moments = [0.0, 0.1, 20.0, 20.1, 20.2]
     monkeypatch.setattr(step, "clock", lambda: moments[play.worker.batch])
     play.worker.now = play.worker.looked = 0.0
-    play.batches += [[came(KEPT)], [TICK], [came(KEPT, True)]]
-    play.run()
+    play.run([came(KEPT)], [TICK], [came(KEPT, True)])
     assert not play.script.of("cancel") and not play.script.of("close")
     assert len(play.script.of("send_now")) == 2
 
 
-def test_no_buffer_was_free(step: ModuleType) -> None:
-    play = Play(step, delay=0)
+def test_no_buffer_was_free(play: Play) -> None:
     empty = (RECEIVED, FD, -errno.ECANCELED, b"", False)
     parent = (RECEIVED, play.theirs.fileno(), -errno.ECANCELED, b"", False)
-    play.batches += [[empty, parent], [came(KEPT)]]
-    play.run()
+    play.run([empty, parent], [came(KEPT)])
     assert len(play.script.of("receive")) == 3  # first, again, a stream
     assert len(play.script.of("send_now")) == 1
 
 
 # Prepared answers: what has been asked for before, and only that.
-PREPARED = [
-    ("another target", KEPT.replace(b"/ ", b"/?a=1 "), [OK]),
-    ("one that is not there", KEPT.replace(b"/ ", b"/a "), [NOT_FOUND]),
-    ("another Host", KEPT.replace(b"a\r", b"b\r"), [OK]),
-    ("not complete", KEPT[:-2], []),
-    ("pipelined", KEPT + KEPT, []),
-    ("with a body", KEPT[:-2] + b"Content-Length: 3\r\n\r\n", []),
-    ("the last", KEPT[:-2] + b"Connection: close\r\n\r\n", []),
-    ("malformed", KEPT.replace(b"/ ", b"/?\x00 "), []),
-    ("too long", KEPT.replace(b"/ ", b"/?" + b"a" * 8192 + b" "), []),
-    ("another version", KEPT.replace(b"1.1", b"1.0"), []),
-]
+PREPARED = {
+    "another target": (KEPT.replace(b"/ ", b"/?a=1 "), [OK]),
+    "one that is not there": (KEPT.replace(b"/ ", b"/a "), [NOT_FOUND]),
+    "another Host": (KEPT.replace(b"a\r", b"b\r"), [OK]),
+    "not complete": (KEPT[:-2], []),
+    "pipelined": (KEPT + KEPT, []),
+    "with a body": (KEPT[:-2] + b"Content-Length: 3\r\n\r\n", []),
+    "the last": (KEPT[:-2] + b"Connection: close\r\n\r\n", []),
+    "malformed": (KEPT.replace(b"/ ", b"/?\x00 "), []),
+    "too long": (KEPT.replace(b"/ ", b"/?" + b"a" * 8192 + b" "), []),
+    "another version": (KEPT.replace(b"1.1", b"1.0"), []),
+}
 
 
 @pytest.mark.parametrize(
-    ("data", "at_once"), [case[1:] for case in PREPARED],
-    ids=[case[0] for case in PREPARED],
+    ("data", "at_once"), PREPARED.values(), ids=PREPARED
 )
 def test_a_head_like_one_seen_before(
-    step: ModuleType, data: bytes, at_once: list[bytes]
+    play: Play, data: bytes, at_once: list[bytes]
 ) -> None:
-    step.kind_of.cache_clear()
-    play = Play(step, delay=0)
-    play.batches += [[came(KEPT)], [came(KEPT, True)], [came(data, True)]]
-    play.run()
+    play.run([came(KEPT)], [came(KEPT, True)], [came(data, True)])
     assert play.script.answers() == [OK, OK, *at_once]
 
 
 def test_prepared_answers_are_of_this_second(
-    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+    step: ModuleType, play: Play, monkeypatch: Patch
 ) -> None:
-    play = Play(step, delay=0)
     monkeypatch.setattr(
         step.time, "time", lambda: 1_000_000_000 + play.worker.batch // 3
     )
-    play.batches += [[came(KEPT)], *[[came(KEPT, True)]] * 3]
-    play.run()
-    dates = [call[2].answer.split(b"\r\n")[1] for call in
-             play.script.of("send_now")]
+    play.run([came(KEPT)], *[[came(KEPT, True)]] * 3)
+    sent = play.script.of("send_now")
+    dates = [call[2].answer.split(b"\r\n")[1] for call in sent]
     assert [date[-6:-4] for date in dates] == [b"40", b"41", b"41", b"41"]
 
 
-def test_prepared_answers_are_not_too_many(step: ModuleType) -> None:
-    play = Play(step, delay=0)
-    play.batches += [[came(KEPT)]] + [
+def test_prepared_answers_are_not_too_many(
+    step: ModuleType, play: Play
+) -> None:
+    play.run([came(KEPT)], *(
         [came(KEPT.replace(b"a\r", b"%d\r" % number), True)]
         for number in range(2 * step.MANY_KINDS)
-    ]
-    play.run()
+    ))
     assert len(play.worker.prepared) <= step.MANY_KINDS
 
 
@@ -228,8 +214,7 @@ def test_work_is_done_each_time(
     step: ModuleType, delay: float, compute: int
 ) -> None:
     play = Play(step, delay, compute)
-    play.batches += [[came(KEPT)]]
-    play.run()
+    play.run([came(KEPT)])
     assert not play.worker.prepares and not play.worker.prepared
 
 
@@ -237,27 +222,22 @@ def test_work_is_done_each_time(
     "words", [[b"stop"], [b"leave", b"leavestop"]], ids=str
 )
 def test_words_of_the_parent(
-    step: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[bytes]
+    step: ModuleType, play: Play, monkeypatch: Patch, words: list[bytes]
 ) -> None:
     """They may come one by one, or together."""
     monkeypatch.setattr(step, "asked", [])
     monkeypatch.setattr(step, "signals", [])
-    play = Play(step, delay=0)
     line = play.theirs.fileno()
-    play.batches += [[(RECEIVED, line, 1, word, False)] for word in words]
-    play.run()
+    play.run(*[[(RECEIVED, line, 1, word, False)] for word in words])
     assert step.asked and step.signals and play.worker.leaving
 
 
 def test_a_health_check_has_no_prepared_answer(
-    step: ModuleType, monkeypatch: pytest.MonkeyPatch
+    step: ModuleType, play: Play, monkeypatch: Patch
 ) -> None:
     """Nor is its own one prepared for others."""
     monkeypatch.setattr(step, "asked", [])
-    step.kind_of.cache_clear()
-    play = Play(step, delay=0)
     leave = (RECEIVED, play.theirs.fileno(), 5, b"leave", False)
-    play.batches += [[came(CHECK)], [came(CHECK, True)], [leave]]
-    play.batches += [[came(CHECK, True)], [came(KEPT, True)]] * 2
-    play.run()
+    both = [came(CHECK, True)], [came(KEPT, True)]
+    play.run([came(CHECK)], [came(CHECK, True)], [leave], *both, *both)
     assert play.script.answers() == [OK, OK, *[UNAVAILABLE, OK] * 2]

@@ -46,6 +46,14 @@ def _script(name: str, title: str, about: str) -> Peer:
     return Peer(name, title, about, start, (name,), name)
 
 
+def _app(
+    name: str, title: str, about: str, start: str, *packages: str
+) -> Peer:
+    """A peer that runs an application; start: behind ``python -m``."""
+    words = (PYTHON, "-m", *start.split(), "--backlog", "4096")
+    return Peer(name, title, about, words, (name, *packages), name)
+
+
 def _loop(name: str, about: str, since: tuple[int, int] = (3, 11)) -> Peer:
     """That of asyncio on another event loop."""
     start = (PYTHON, "-m", f"{ON}asyncio", "{host}", "{port}", name)
@@ -99,38 +107,27 @@ PEERS = (
         "eventlet", "eventlet, wsgi",
         "Greenlets too, the older of the two.",
     ),
-    Peer(
+    _app(
         "uvicorn", "uvicorn (ASGI)",
         "Runs ASGI applications, here with httptools on uvloop.",
-        (
-            PYTHON, "-m", "uvicorn", f"{APP}:asgi", "--host", "{host}",
-            "--port", "{port}", "--workers", "1", "--backlog", "4096",
-            "--loop", "uvloop", "--http", "httptools", "--lifespan", "off",
-            "--no-access-log", "--log-level", "warning",
-        ),
-        ("uvicorn", "uvloop", "httptools"), "uvicorn",
+        f"uvicorn {APP}:asgi --host {{host}} --port {{port}} --workers 1 "
+        "--loop uvloop --http httptools --lifespan off --no-access-log "
+        "--log-level warning", "uvloop", "httptools",
     ),
-    Peer(
+    _app(
         "granian", "granian (ASGI)",
         "Runs ASGI applications on a server in Rust.",
-        (
-            PYTHON, "-m", "granian", f"{APP}:asgi", "--interface", "asgi",
-            "--host", "{host}", "--port", "{port}", "--workers", "1",
-            "--backlog", "4096", "--no-access-log", "--log-level", "warning",
-        ),
-        ("granian", "uvloop"), "granian",
+        f"granian {APP}:asgi --interface asgi --host {{host}} "
+        "--port {port} --workers 1 --no-access-log --log-level warning",
+        "uvloop",
     ),
-    Peer(
+    _app(
         "gunicorn", "gunicorn (WSGI), four threads",
         "Runs WSGI applications in processes; with threads, because its "
         "plain worker keeps no connection open.",
-        (
-            PYTHON, "-m", "gunicorn", f"{APP}:wsgi", "--bind",
-            "{host}:{port}", "--workers", "1", "--worker-class", "gthread",
-            "--threads", "4", "--backlog", "4096", "--keep-alive", "60",
-            "--log-level", "warning",
-        ),
-        ("gunicorn",), "gunicorn",
+        f"gunicorn {APP}:wsgi --bind {{host}}:{{port}} --workers 1 "
+        "--worker-class gthread --threads 4 --keep-alive 60 "
+        "--log-level warning",
     ),
 )
 

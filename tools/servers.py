@@ -183,10 +183,7 @@ SKETCHES = tuple(
 
 def by_name(name: str) -> Server:
     """The server or sketch called name. Raises KeyError if there is none."""
-    for server in (*SERVERS, *SKETCHES):
-        if server.name == name:
-            return server
-    raise KeyError(name)
+    return {one.name: one for one in (*SERVERS, *SKETCHES)}[name]
 
 
 def select(

@@ -1,10 +1,8 @@
 """Every exercise: its starter fails as recorded, its solutions pass."""
 
-import multiprocessing
 import re
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from pathlib import Path
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -13,18 +11,16 @@ from tools.learn import exercises
 from tools.learn.examine import Report, examine
 from tools.learn.exercises import Exercise
 from tools.learn.record import SEED, text_of
+from tools.learn.spoiled import Pair, examining
 from tools.learn.tables import tables
 from tools.servers import ROOT
 from tools.servers import by_name as server_by_name
 
-Tried = tuple[Exercise, Path]
-Reports = dict[Path, Future[Report]]
 EVERYTHING = exercises.everything()
 each = pytest.mark.parametrize("exercise", EVERYTHING, ids=lambda e: e.id)
 # One of each step is tried whenever the tests run, all when all is tried.
-# Most of it is waiting, so several wait beside each other.
-BESIDE = 5
 QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
+MOST_LINES = 80  # of a starter: it shows its idea, on one page
 
 
 def test_three_a_step() -> None:
@@ -47,15 +43,6 @@ def test_tables_are_cut_from_the_recordings() -> None:
         assert path.read_text("utf-8") == text, (
             "run python -m tools.learn.tables and read what it wrote"
         )
-
-
-MOST_LINES = 80  # of a starter: it shows its idea, on one page
-
-
-@each
-def test_a_starter_shows_its_idea_only(exercise: Exercise) -> None:
-    lines = exercise.starter.read_text("utf-8").splitlines()
-    assert len(lines) <= MOST_LINES
 
 
 def test_what_lies_beside_several_is_the_same() -> None:
@@ -82,64 +69,55 @@ def test_web_shows_no_later_answer(exercise: Exercise) -> None:
 def test_complete(exercise: Exercise) -> None:
     for path in (exercise.starter, exercise.solution, exercise.tests):
         assert path.is_file(), path
+    lines = exercise.starter.read_text("utf-8").splitlines()
+    assert len(lines) <= MOST_LINES
     assert 10 <= exercise.minutes <= 30
     assert exercise.task and exercise.title
     assert len(exercise.hints) >= 2 and all(exercise.hints)
-    page = exercise.read.partition("#")[0]
-    assert (ROOT / "docs" / page).is_file(), exercise.read
     if exercise.like:
         assert server_by_name(exercise.like).step <= exercise.step
 
 
-# Examining is waiting, most of the time: so many wait beside each other.
-BESIDE = 5
-
-
-def examined(file: str, *always: str) -> pytest.MarkDecorator:
-    """This file of each exercise that has it; of these in the quick run."""
+def examined(*files: str) -> pytest.MarkDecorator:
+    """These files of each exercise that has them."""
     return pytest.mark.parametrize("tried", [
         pytest.param(
-            (exercise, path), id=exercise.id,
-            marks=[
-                pytest.mark.slow,
-                *([] if exercise.id in always else [pytest.mark.thorough]),
-            ],
+            (exercise, path), id=f"{exercise.id}-{file}",
+            marks=[pytest.mark.slow] + [pytest.mark.thorough] * (
+                file == "another" or exercise.id not in QUICK
+            ),
         )
-        for exercise in EVERYTHING if (path := getattr(exercise, file))
+        for exercise in EVERYTHING for file in files
+        if (path := getattr(exercise, file))
     ])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
+def reports(
+    request: pytest.FixtureRequest,
+) -> Iterator[dict[Pair, Future[Report]]]:
     """What comes of all that the chosen tests examine."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([examine.__module__])
-    with ProcessPoolExecutor(BESIDE, context) as pool:
-        chosen: list[Any] = [
-            item.callspec.params["tried"] for item in request.session.items
-            if isinstance(item, pytest.Function)
-            and "report" in item.fixturenames
-        ]
-        yield {
-            path: pool.submit(examine, exercise, path, seed=SEED, here=True)
-            for exercise, path in chosen
-        }
-        pool.shutdown(cancel_futures=True)
+    chosen: list[Any] = [
+        item.callspec.params["tried"] for item in request.session.items
+        if isinstance(item, pytest.Function) and "report" in item.fixturenames
+    ]
+    with examining(chosen) as running:
+        yield running
 
 
 @pytest.fixture
-def report(tried: Tried, reports: Reports) -> Report:
+def report(tried: Pair, reports: dict[Pair, Future[Report]]) -> Report:
     """What comes of the file of this test."""
-    return reports[tried[1]].result()
+    return reports[tried].result()
 
 
-def alone(tried: Tried) -> Report:
+def alone(tried: Pair) -> Report:
     """Once more: beside others, on a busy machine, it was too slow."""
     return examine(*tried, seed=SEED)
 
 
-@examined("starter", *QUICK)
-def test_starter_fails_as_recorded(tried: Tried, report: Report) -> None:
+@examined("starter")
+def test_starter_fails_as_recorded(tried: Pair, report: Report) -> None:
     messages = tried[0].messages.read_text("utf-8")
     said = text_of(report)
     if said != messages:
@@ -151,15 +129,8 @@ def test_starter_fails_as_recorded(tried: Tried, report: Report) -> None:
     )
 
 
-@examined("solution", *QUICK)
-def test_solution_passes(tried: Tried, report: Report) -> None:
-    if not report.passed:
-        report = alone(tried)
-    assert report.passed, text_of(report)
-
-
-@examined("another")
-def test_another_solution_passes(tried: Tried, report: Report) -> None:
+@examined("solution", "another")
+def test_solution_passes(tried: Pair, report: Report) -> None:
     if not report.passed:
         report = alone(tried)
     assert report.passed, text_of(report)

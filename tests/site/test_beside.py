@@ -9,7 +9,7 @@ import pytest
 
 from tests.site import sample
 from tests.site.conftest import Render
-from tools.data.results import Machine, Results
+from tools.data.results import Results
 
 Lay = Callable[..., None]
 BARS = "```bars\nsuite: classic\ntitle: T\nservers: 01, 02\n```"
@@ -25,18 +25,15 @@ def lay(
     """Lay runs beside the reference: the first a file, others folders."""
 
     def laid(*runs: Results) -> None:
-        paths = [run_in(tmp_path / str(n), run) for n, run in enumerate(runs)]
-        paths[0] = paths[0] / "results.json"
-        paths[0] = paths[0].rename(tmp_path / "anna.json")
+        paths = [tmp_path / str(number) for number in range(len(runs))]
+        for path, run in zip(paths, runs, strict=True):
+            run.save(path)
+        first = paths[0] / "results.json"
+        paths[0] = first.rename(tmp_path / "anna.json")
         named = os.pathsep.join(map(str, paths))
         monkeypatch.setenv("SEVEN_BESIDE", named)
 
     return laid
-
-
-def run_in(folder: Path, run: Results) -> Path:
-    run.save(folder)
-    return folder
 
 
 def test_one_is_drawn_as_the_readers_own(
@@ -92,9 +89,8 @@ def test_different_machines_are_named_or_counted(
 ) -> None:
     runs = [sample.results(1.0, ("classic",)) for _ in range(5)]
     for number, run in enumerate(runs):
-        run.machine = Machine(
-            f"CPU {number}", 2 + 2 * (number > 2), 2**33, "L", "P", 1
-        )
+        run.machine.cpu = f"CPU {number}"
+        run.machine.cores = 2 if number < 3 else 4
     lay(*runs)
     assert "Processors: 5 different." in render(BARS)
     html = render("```machine\n```")
@@ -133,18 +129,15 @@ def test_what_others_wrote_is_text(lay: Lay, render: Render) -> None:
     assert "&lt;img" in html and "<img" not in html
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        ("{", "is not a results file"),
-        ("[]", "is not a results file"),
-        ('{"schema": 2}', "has schema 2, this version reads 1"),
-        ('{"schema": 1}', "is not a results file"),
-        ("smoke", "is a run of smoke, which measures other things"),
-        ("scale", "is a run of scale, which measures other things"),
-        ("", "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("content", "why"), [
+    ("{", "is not a results file"),
+    ("[]", "is not a results file"),
+    ('{"schema": 2}', "has schema 2, this version reads 1"),
+    ('{"schema": 1}', "is not a results file"),
+    ("smoke", "is a run of smoke, which measures other things"),
+    ("scale", "is a run of scale, which measures other things"),
+    ("", "cannot be read"),
+])
 def test_what_cannot_be_used_ends_the_build(
     reference: Results, render: Render, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, content: str, why: str,
@@ -152,7 +145,7 @@ def test_what_cannot_be_used_ends_the_build(
     file = tmp_path / "mine.json"
     monkeypatch.setenv("SEVEN_BESIDE", str(file))
     if content in ("smoke", "scale"):
-        run_in(tmp_path, sample.of([], content))
+        sample.of([], content).save(tmp_path)
         (tmp_path / "results.json").rename(file)
     elif content:
         file.write_text(content)

@@ -49,8 +49,6 @@ def test_the_controls(reference: Results, render: Render) -> None:
     assert 'class="seven-compare-live" hidden' in html
     assert html.count('type="checkbox" checked') == len(SERVERS)
     assert html.count('role="status"') == 1
-    with pytest.raises(Exception, match="there is no option"):
-        render("```compare\nservers: all\n```")
 
 
 # --- The classic numbers ----------------------------------------------------

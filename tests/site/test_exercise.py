@@ -9,7 +9,7 @@ from tools.servers import ROOT
 from tools.site.exercise import anchor, page_of
 
 HEADING = re.compile(
-    r"^## (\d\d\.\d) (.+) \{#(.+)\}\n\n```exercise\nid: (.+)\n```$",
+    r"^## (\d\d\.\d) (.+) \{#(.+)\}\n\n```exercise\nid: \1\n```$",
     re.MULTILINE,
 )
 
@@ -21,9 +21,7 @@ def test_each_stands_once_under_its_title() -> None:
         text = path.read_text()
         entries = HEADING.findall(text)
         assert len(entries) == text.count("\n## "), path
-        for ident, title, place, asked in entries:
-            assert ident == asked
-            found.append((page_of(step), ident, title, place))
+        found += [(page_of(step), *entry) for entry in entries]
     assert found == [
         (page_of(e.step), e.id, e.title, anchor(e))
         for e in exercises.everything()

@@ -23,27 +23,26 @@ def run_of(requests: float, cpu: float, **extra: float) -> Run:
     )
 
 
+def point(server: str, variant: str, *runs: Run) -> Point:
+    return Point(server, "scale", 10, 0.0, variant=variant, runs=list(runs))
+
+
 @pytest.fixture(autouse=True)
 def made(committed: Committed) -> None:
     """A run called "try": nginx, 07 with one and with two workers."""
+    missing = point("node", "")
+    missing.status = "skipped"
+    missing.reason = "node is missing: apt install nodejs"
     committed.save(
         "try",
-        Point("nginx", "scale", 10, 0.0, runs=[run_of(2000, 0.005)]),
-        Point(
-            "07", "scale", 10, 0.0, variant="1 worker",
-            runs=[run_of(1000, 0.012), run_of(1000, 0.012)],
+        point("nginx", "", run_of(2000, 0.005)),
+        point("07", "1 worker", run_of(1000, 0.012), run_of(1000, 0.012)),
+        point(
+            "07", "2 workers",
+            run_of(1800, 0.010, speed_up_times=1.8),
+            run_of(2000, 0.010, speed_up_times=2.0),
         ),
-        Point(
-            "07", "scale", 10, 0.0, variant="2 workers",
-            runs=[
-                run_of(1800, 0.010, speed_up_times=1.8),
-                run_of(2000, 0.010, speed_up_times=2.0),
-            ],
-        ),
-        Point(
-            "node", "scale", 10, 0.0, status="skipped",
-            reason="node is missing: apt install nodejs",
-        ),
+        missing,
     )
 
 
@@ -68,31 +67,23 @@ def test_rows_in_the_order_asked(render: Render) -> None:
     assert "node" not in html
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("try:07[2 workers].scale.speed_up_times", ">1.90</data>"),
-        ("try:nginx.scale.cpu_us", ">5.0\u00a0µs</data>"),
-        (
-            "try:07[2 workers].scale.cpu_us / try:nginx.scale.cpu_us",
-            ">2.0</data>",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("try:07[2 workers].scale.speed_up_times", ">1.90</data>"),
+    ("try:nginx.scale.cpu_us", ">5.0\u00a0µs</data>"),
+    ("try:07[2 workers].scale.cpu_us / try:nginx.scale.cpu_us",
+     ">2.0</data>"),
+])
 def test_numbers(render: Render, text: str, shown: str) -> None:
     assert shown in render(f"`#!num {text}`")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ("run: try", "run: none", "cannot be read"),
-        ("suite: scale", "suite: hold", "has no points in hold"),
-        ("against: nginx", "against: apache", "points are apache"),
-        ("against: nginx", "against: 07", "0 points are 07 in scale"),
-        ("cpu_us,", "cpu_ns,", "no figure is called 'cpu_ns'"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "why"), [
+    ("run: try", "run: none", "cannot be read"),
+    ("suite: scale", "suite: hold", "has no points in hold"),
+    ("against: nginx", "against: apache", "points are apache"),
+    ("against: nginx", "against: 07", "0 points are 07 in scale"),
+    ("cpu_us,", "cpu_ns,", "no figure is called 'cpu_ns'"),
+])
 def test_mistakes(render: Render, old: str, new: str, why: str) -> None:
     with pytest.raises(Exception, match=why):
         render(FENCE.replace(old, new))

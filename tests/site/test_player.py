@@ -124,17 +124,6 @@ def player(browser: Browser, small: Path) -> Iterator[Player]:
     assert not trouble, "\n".join(trouble)
 
 
-@pytest.fixture
-def lively(browser: Browser, small: Path) -> Iterator[Player]:
-    """A visit of a reader who likes motion; every time is written down."""
-    page, trouble = open_page(browser, "light", motion="no-preference")
-    visit(page, small / "index.html")
-    page.evaluate(WATCH)
-    yield Player(page)
-    page.context.close()
-    assert not trouble, "\n".join(trouble)
-
-
 WATCH = """
     window.seen = []; window.moved = 0;
     new MutationObserver(() => {
@@ -349,7 +338,12 @@ def test_without_motion_it_goes_by_steps(player: Player) -> None:
     player.is_at_the_end()
 
 
-def test_play_by_mouse(lively: Player) -> None:
+def test_play_by_mouse(opened: Opened, small: Path) -> None:
+    """A reader who likes motion; every time is written down."""
+    page = opened("light", motion="no-preference")
+    visit(page, small / "index.html")
+    page.evaluate(WATCH)
+    lively = Player(page)
     lively.figure.locator("select").select_option("fast")
     lively.play.click()
     expect(lively.play).to_have_text("Pause")

@@ -1,4 +1,4 @@
-"""The contract and the table of lessons, from a recorded test run."""
+"""The contract, the table of lessons and the RFCs, from a recorded run."""
 
 import re
 from collections.abc import Callable
@@ -10,9 +10,10 @@ import pytest
 from tests.site.conftest import Render
 from tools.data.results import Machine
 from tools.data.rules_seen import Cell, Conformance, place, sides
+from tools.rfc import REQUIREMENTS
 from tools.rules import RULES
 from tools.servers import LESSONS, NO, SERVERS
-from tools.site import rules_table
+from tools.site import rfc_table, rules_table
 
 Save = Callable[[Conformance], None]
 ONLY_07 = ("Files", "Engines and workers")
@@ -54,8 +55,8 @@ def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
     return lambda run: run.save(file)
 
 
-def fence(render: Render, section: str, more: str = "") -> str:
-    return render(f"```conformance\nsection: {section}\n{more}\n```")
+def fence(render: Render, section: str) -> str:
+    return render(f"```conformance\nsection: {section}\n```")
 
 
 def text_of(html: str) -> str:
@@ -67,6 +68,7 @@ def test_every_rule_is_a_row(save: Save, render: Render) -> None:
     for name in RULES:
         assert f'id="rule-{name}"' in whole, name
     assert whole.count('<th scope="row">') == len(RULES)
+    assert "<code>--lame-duck</code>" in whole  # all of it is code
     parts = {rule.part for rule in RULES.values()}
     assert parts == set(rules_table.SECTIONS.values())
 
@@ -77,9 +79,9 @@ def test_cells_say_what_was_seen(save: Save, render: Render) -> None:
     run.rules["help"]["03"] = Cell(skipped=1, why=["no <strace>"])
     run.rules["help"]["04"] = Cell(passed=1, skipped=2, why=["a", "b"])
     save(run)
-    html = fence(render, "running", "servers: 01, 02, 03, 04")
+    html = fence(render, "running")
     (row,) = re.findall(r'<tr><th[^>]*><span id="rule-help">.*?</tr>', html)
-    cells = re.findall("<td>(.*?)</td>", row)
+    cells = re.findall("<td>(.*?)</td>", row)[:4]
     assert [text_of(cell).strip(" 1234") for cell in cells] == [
         "yes", "no", "not tried", "yes",
     ]  # fmt: skip
@@ -130,22 +132,15 @@ def test_what_is_for_some_is_shown_for_some(
     assert faults.count("not for it") == 2 * (len(SERVERS) - 2)
 
 
-@pytest.mark.parametrize(
-    ("rule", "links"),
-    [
-        ("bad-method", [
-            "rfc/rfc9110#section-5.6.2", "rfc/rfc9110#section-9.1",
-        ]),
-        ("keep-10", ["rfc/rfc9112#section-9.3", "rfc/rfc2068#section-19.7.1"]),
-        ("file-head", [
-            "#section-8.8", "#section-9.3.2", "#section-14.3",
-        ]),
-        ("port-in-use", ["man2/bind.2.html"]),
-        ("parent-killed", ["PR_SET_PDEATHSIG.2const.html", "pipe.2.html"]),
-        ("worker-kind", ["peps.python.org/pep-0703/"]),
-        ("help", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rule", "links"), [
+    ("bad-method", ["rfc/rfc9110#section-5.6.2", "rfc/rfc9110#section-9.1"]),
+    ("keep-10", ["rfc/rfc9112#section-9.3", "rfc/rfc2068#section-19.7.1"]),
+    ("file-head", ["#section-8.8", "#section-9.3.2", "#section-14.3"]),
+    ("port-in-use", ["man2/bind.2.html"]),
+    ("parent-killed", ["PR_SET_PDEATHSIG.2const.html", "pipe.2.html"]),
+    ("worker-kind", ["peps.python.org/pep-0703/"]),
+    ("help", []),
+])
 def test_where_to_read(
     save: Save, render: Render, rule: str, links: list[str]
 ) -> None:
@@ -183,80 +178,62 @@ def test_captions_say_which_run(save: Save, render: Render) -> None:
     assert "2001-02-03, no commit" in fence(render, "running")
 
 
-Change = Callable[[Conformance], object]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda run: run.rules.pop("help"),
-         "nothing about the rule 'help': record again with"),
-        (lambda run: run.rules["page"].pop("06-protocol"),
-         "about the rule 'page' for 06-protocol"),
-        (lambda run: run.lessons["silent"].pop("03-pool above"),
-         "nothing about the lesson 'silent' for 03-pool above"),
-        (lambda run: run.rules["nul"].update({"01": Cell(passed=1)}),
-         "exempts 01 from the rule 'nul'.*passed"),
-        # As pytest reports a strict xfail that passes.
-        (lambda run: run.rules["nul"].update({"01": Cell(failed=1)}),
-         "exempts 01 from the rule 'nul'.*failed"),
-        (lambda run: run.rules["nul"].update({"02": Cell(expected=1)}),
-         "does not exempt 02 from the rule 'nul'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("table", "name", "where", "cell", "words"), [
+    # As pytest reports a strict xfail that passes.
+    ("rules", "nul", "01", Cell(failed=1), "exempts 01 .* 'nul'.*failed"),
+    ("rules", "nul", "01", Cell(passed=1), "exempts 01 .* 'nul'.*passed"),
+    ("rules", "nul", "02", Cell(expected=1), "does not exempt 02 .* 'nul'"),
+    ("rules", "page", "06-protocol", None,
+     "nothing about the rule 'page' for 06-protocol: record again with"),
+    ("lessons", "silent", "03", Cell(failed=1), "'yes' .* for 03; .*: failed"),
+    ("lessons", "silent", "01", Cell(failed=1), "'no' .* for 01; .*: failed"),
+    ("lessons", "silent", "01", Cell(passed=1), "'no' .* for 01; .*: passed"),
+    ("lessons", "cores", "07", Cell(expected=1),
+     "'yes' .* for 07; .*: expected"),
+    ("lessons", "batching", "07", Cell(skipped=1, why=["no strace"]),
+     r"'yes' .* for 07; .*: skipped \(no strace\)"),
+    ("lessons", "threads", "06-executor above", Cell(expected=1),
+     "'up to the pool' .* for 06-executor above; .*: expected"),
+    ("lessons", "silent", "03-pool above", None,
+     "nothing about the lesson 'silent' for 03-pool above"),
+])
 def test_a_run_that_does_not_fit_ends_the_build(
-    save: Save, render: Render, change: Change, words: str
+    save: Save, render: Render, table: str, name: str, where: str,
+    cell: Cell | None, words: str,
 ) -> None:
+    body = {"rules": "conformance\nsection: refusing", "lessons": "lessons"}
+    page = f"```{body[table]}\n```"
+    render(page)
     run = seen()
-    fence(render, "refusing")
-    change(run)
+    cells = getattr(run, table)[name]
+    if cell:
+        cells[where] = cell
+    else:
+        del cells[where]
     save(run)
     with pytest.raises(Exception, match=f"(?s)cannot be made: .*{words}"):
+        render(page)
+    if table == "lessons" and cell and where != "03":
+        render("```lessons\nservers: 03\n```")  # only what is shown counts
+
+
+def test_a_rule_without_tests_ends_the_build(
+    save: Save, render: Render
+) -> None:
+    run = seen()
+    del run.rules["help"]
+    save(run)
+    with pytest.raises(Exception, match="nothing about the rule 'help': rec"):
         fence(render, "refusing")
 
 
-@pytest.mark.parametrize(
-    ("lesson", "where", "cell", "words"),
-    [
-        ("silent", "03", Cell(failed=1), "'yes' .* for 03; .*: failed"),
-        ("silent", "01", Cell(failed=1), "'no' .* for 01; .*: failed"),
-        ("silent", "01", Cell(passed=1), "'no' .* for 01; .*: passed"),
-        ("cores", "07", Cell(expected=1), "'yes' .* for 07; .*: expected"),
-        (
-            "batching", "07", Cell(skipped=1, why=["no strace"]),
-            r"'yes' .* for 07; .*: skipped \(no strace\)",
-        ),
-        (
-            "threads", "06-executor above", Cell(expected=1),
-            "'up to the pool' .* for 06-executor above; .*: expected",
-        ),
-    ],
-)
-def test_a_lesson_that_was_not_seen_ends_the_build(
-    save: Save, render: Render, lesson: str, where: str, cell: Cell,
-    words: str,
-) -> None:
-    run = seen()
-    save(run)
-    render("```lessons\n```")
-    run.lessons[lesson][where] = cell
-    save(run)
-    with pytest.raises(Exception, match=f"(?s)cannot be made: .*{words}"):
-        render("```lessons\n```")
-    if where.startswith("0") and where != "03":  # only what is shown counts
-        render("```lessons\nservers: 03\n```")
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "cannot be read: No such file .*: record again"),
-        ("{}", "has schema None, this version reads 1: record again"),
-        ("nonsense", "is not a recorded test run"),
-        ("[]", "is not a recorded test run"),
-        ('{"schema": 1, "rules": 3}', "is not a recorded test run"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    (None, "cannot be read: No such file .*: record again"),
+    ("{}", "has schema None, this version reads 1: record again"),
+    ("nonsense", "is not a recorded test run"),
+    ("[]", "is not a recorded test run"),
+    ('{"schema": 1, "rules": 3}', "is not a recorded test run"),
+])
 def test_no_run_ends_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, render: Render,
     text: str | None, words: str,
@@ -298,6 +275,53 @@ def test_the_committed_run_fits_and_nothing_failed() -> None:
     assert run.command.removesuffix(" -v") == command  # -v: says more
 
 
-def test_an_option_of_two_words_is_one_piece_of_code() -> None:
-    text = rules_table._marked("With --lame-duck, it fails")
-    assert text == "With <code>--lame-duck</code>, it fails"
+# The two RFCs, line by line -------------------------------------------------
+
+LINES = "```requirements\n```"
+
+
+def counts(html: str) -> list[str]:
+    """What the summary says: MUST kept, SHOULD kept, not for us."""
+    (row,) = re.findall('<tr><th scope="row">Together</th>(.*?)</tr>', html)
+    return [text_of(cell) for cell in re.findall("<td>(.*?)</td>", row)]
+
+
+def test_every_line_of_the_rfcs_is_a_row(save: Save, render: Render) -> None:
+    html = render(LINES)
+    rows = html.count('<th scope="row">')
+    assert rows == len(rfc_table.CHAPTERS) + 1 + len(REQUIREMENTS)
+    assert set(re.findall('"#rule-([^"]+)"', html)) <= set(RULES)
+    for each in REQUIREMENTS:
+        assert each.why in text_of(html) and each.but in text_of(html)
+
+
+def test_the_summary_counts(save: Save, render: Render) -> None:
+    ours = [each for each in REQUIREMENTS if each.rules]
+    musts = sum(each.must for each in ours)
+    departs = sum(bool(each.but) for each in ours)
+    shoulds = len(ours) - musts
+    assert counts(render(LINES)) == [
+        f"{musts} of {musts}", f"{shoulds - departs} of {shoulds}",
+        str(len(REQUIREMENTS) - len(ours)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "kept"), [("04", False), ("01", True)])
+def test_what_a_test_found_broken_is_not_kept(
+    save: Save, render: Render, where: str, kept: bool
+) -> None:
+    before = counts(render(LINES))
+    run = seen()
+    run.rules["date"][where] = Cell(passed=1, failed=1)
+    save(run)
+    html = render(LINES)
+    assert (counts(html) == before) == kept
+    assert ("not kept by 04" in html) != kept
+
+
+def test_a_chapter_without_a_name_ends_the_build(
+    save: Save, render: Render, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(rfc_table.CHAPTERS, ("9112", "6"))
+    with pytest.raises(Exception, match="chapters without a name"):
+        render(LINES)

@@ -20,16 +20,13 @@ KINDS = {
 @pytest.fixture(scope="module")
 def port(site: Path) -> Iterator[int]:
     """``python3 07_parallel/server.py --directory site``."""
-    process = Launched([
+    with Launched([
         sys.executable, str(by_name("07").path), "--port", "0",
         "--directory", str(site), "--engine", "auto",
-    ])
-    try:
+    ]) as process:
         yield process.wait_until_ready(60)
         if not why_no_uring():  # else it says what it uses instead
             assert process.complaints == ""
-    finally:
-        process.stop()
 
 
 def test_every_file_comes_as_it_is(port: int, site: Path) -> None:
@@ -49,8 +46,7 @@ def test_every_file_comes_as_it_is(port: int, site: Path) -> None:
 def test_a_browser_finds_its_way(opened: Opened, port: int) -> None:
     """From the page without a name through the search to another."""
     origin = f"http://127.0.0.1:{port}/"
-    page = opened("light", may_ask=(origin, "data:", "blob:", "about:")
-    )
+    page = opened("light", may_ask=(origin, "data:", "blob:", "about:"))
     bad: list[str] = []
     page.on("response", lambda answer: bad.append(answer.url)
             if answer.status not in (200, 304) else None)

@@ -14,11 +14,8 @@ from tests.site.conftest import pages, small
 from tools.servers import ROOT
 
 DOCS = ROOT / "docs"
-LOADS = {  # what a browser fetches by itself
-    ("script", "src"), ("img", "src"), ("source", "src"),
-    ("source", "srcset"), ("img", "srcset"), ("iframe", "src"),
-    ("video", "src"), ("audio", "src"), ("embed", "src"), ("object", "data"),
-}  # fmt: skip
+# What a browser fetches by itself.
+LOADING = {"src", "srcset"}
 LOADING_LINKS = {"stylesheet", "icon", "preload", "preconnect"}
 CSS_URL = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
 
@@ -47,9 +44,9 @@ class Page(HTMLParser):
         rel = set(given.get("rel", "").split())
         if tag == "link" and rel & LOADING_LINKS:
             self.loads.append(given["href"])
-        for name, value in given.items():
-            if (tag, name) in LOADS:
-                self.loads.append(value)
+        if tag == "object":
+            self.loads.append(given["data"])
+        self.loads += [given[name] for name in LOADING & given.keys()]
 
 
 @functools.cache

@@ -18,6 +18,7 @@ import os
 # One limit.
 LIMIT = 3  # bytes
 TYPED: int = 4
+one, two = 2, 3
 
 
 class Thing:
@@ -56,10 +57,11 @@ if __name__ == "__main__":
         ("docstring", 1, 4, '"""The top.'),
         ("LIMIT", 8, 9, "# One limit.\nLIMIT = 3"),
         ("TYPED", 10, 10, "TYPED: int"),
-        ("Thing", 13, 20, "class Thing"),
-        ("Thing.name", 16, 20, "# Above it.\n@property\ndef name"),
-        ("later", 23, 24, "async def later"),
-        ("shared", 31, 32, "def shared"),
+        ("two", 11, 11, "one, two = 2, 3"),
+        ("Thing", 14, 21, "class Thing"),
+        ("Thing.name", 17, 21, "# Above it.\n@property\ndef name"),
+        ("later", 24, 25, "async def later"),
+        ("shared", 32, 33, "def shared"),
     ],
 )
 def test_finds_by_name(name: str, first: int, last: int, begins: str) -> None:
@@ -69,25 +71,15 @@ def test_finds_by_name(name: str, first: int, last: int, begins: str) -> None:
     assert len(piece.text.splitlines()) == last - first + 1
 
 
-def test_finds_one_of_two_names() -> None:
-    text = "a = 1\none, two = 2, 3\n"
-    assert source.find(text, "two").text == "one, two = 2, 3"
-
-
 def test_a_missing_name_is_an_error() -> None:
     for name in ("nobody", "Thing.nobody", "nobody.at_all"):
         with pytest.raises(SiteError, match="nobody"):
             source.find(FILE, name)
 
 
-def test_section_and_idea() -> None:
-    assert source.section(FILE, "HTTP").first == 27
-    assert source.section(FILE, "HTTP").last == 32
-    assert "__main__" in source.section(FILE, "Command line").text
-    with pytest.raises(SiteError, match="HTTP, the same"):
-        source.section(FILE, "Nothing")
+def test_the_idea_stands_between_docstring_and_banner() -> None:
     idea = source.idea(FILE)
-    assert (idea.first, idea.last) == (6, 24)
+    assert (idea.first, idea.last) == (6, 25)
 
 
 def test_every_server_has_an_idea() -> None:
@@ -114,21 +106,22 @@ def test_diff_leaves_the_shared_sections_out() -> None:
 
 
 def test_source_fence(render: Render) -> None:
-    html = render("```source\nfile: 02\nname: serve\n```")
-    piece = source.find(source.read("02"), "serve")
-    title = f"02_sockets/server.py, lines {piece.first} to {piece.last}"
-    assert f">{title}</span>" in html
-    assert "language-python" in html
-    for part in ("section: HTTP", "idea: yes", "whole: yes"):
-        html = render(f"```source\nfile: 02\n{part}\n```")
+    text = source.read("03-pool")
+    serve, page, head, line = (
+        source.find(text, name)
+        for name in ("serve", "PAGE", "MAX_HEAD", "MAX_LINE")
+    )
+    for what, lines in (
+        ("name: serve", f"{serve.first} to {serve.last}"),
+        # Neighbours are one run of lines.
+        ("name: MAX_HEAD, MAX_FIELDS, PAGE, MAX_LINE",
+         f"{head.first} to {head.last + 1}, {page.first} to {page.last}, "
+         f"{line.first}"),
+        ("whole: yes", f"1 to {len(text.splitlines())}"),
+    ):  # fmt: skip
+        html = render(f"```source\nfile: 03-pool\n{what}\n```")
+        assert f">03_threading/pool.py, lines {lines}</span>" in html
         assert "language-python" in html
-    html = render("```source\nfile: 03-pool\nname: PAGE, MAX_LINE\n```")
-    assert "03_threading/pool.py, lines" in html
-
-
-def test_neighbours_are_one_run_of_lines() -> None:
-    found = [source.Piece(a, b, "") for a, b in ((5, 7), (8, 8), (10, 12))]
-    assert source._runs(found) == [(5, 8), (10, 12)]
 
 
 def test_diff_fence(render: Render) -> None:

@@ -40,22 +40,14 @@ LEAVES = "the silent client leaves"
 # The demonstrations ---------------------------------------------------------
 
 
-@dataclass
-class Demo:
-    """A section of the page: its commands as (terminal, text)."""
-
-    name: str
-    blocks: list[tuple[str, str]]
-
-
-def demos() -> list[Demo]:
-    """All of them, in the order of the page."""
+def demos() -> dict[str, list[tuple[str, str]]]:
+    """The commands of each as (terminal, text), in the page's order."""
     text = (TEACH / "demonstrations.md").read_text("utf-8")
     _, *parts = re.split(r"(?m)^## .*\{ #([\w-]+) \}$", text)
-    return [
-        Demo(name, BLOCK.findall(body))
+    return {
+        name: BLOCK.findall(body)
         for name, body in zip(parts[::2], parts[1::2], strict=True)
-    ]
+    }
 
 
 @dataclass
@@ -69,11 +61,17 @@ class Seen:
 class Stage:
     """Two terminals. The ports and /tmp are replaced by our own."""
 
-    def __init__(self, folder: Path, ports: dict[str, int]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = ports
         self.server: Launched | None = None
         self.seen = Seen()
+        with contextlib.ExitStack() as open_now:
+            self.ports = {
+                port: open_now.enter_context(
+                    socket.create_server(("127.0.0.1", 0))
+                ).getsockname()[1]
+                for port in PORTS
+            }
 
     def command(self, text: str) -> list[str]:
         """How bash is to run a block; a silent client says when it leaves."""
@@ -91,24 +89,19 @@ class Stage:
         """A server in terminal 1, in place of the last one."""
         self.stop()
         command = self.command(f"exec env {text.rstrip()} --port 8000")
-        self.server = Launched(command, cwd=ROOT)
-        assert eventually(lambda: "Serving on" in self.said(), SECONDS)
-
-    def said(self) -> str:
-        return self.server.output if self.server else ""
+        self.server = server = Launched(command, cwd=ROOT)
+        assert eventually(lambda: "Serving on" in server.output, SECONDS)
 
     def stop(self) -> None:
-        """Ctrl-C in terminal 1."""
-        if self.server is not None:
+        """Ctrl-C in terminal 1; whatever happens, nothing is left behind."""
+        if self.server is None:
+            return
+        try:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.server.pid, signal.SIGINT)
             self.server.wait(SECONDS)
-            self.seen.servers.append(self.said())
-            self.clear()
-
-    def clear(self) -> None:
-        """Whatever happens, nothing is left behind."""
-        if self.server is not None:
+            self.seen.servers.append(self.server.output)
+        finally:
             self.server.kill()
             self.server = None
 
@@ -121,23 +114,15 @@ class Stage:
         self.seen.clients.append(done.stdout)
 
 
-def play(demo: Demo, folder: Path) -> Seen:
+def play(blocks: list[tuple[str, str]], folder: Path) -> Seen:
     """Do what the page says in both terminals."""
-    with contextlib.ExitStack() as open_now:
-        ports = {
-            port: open_now.enter_context(
-                socket.create_server(("127.0.0.1", 0))
-            ).getsockname()[1]
-            for port in PORTS
-        }
-    made = Stage(folder, ports)
+    stage = Stage(folder)
     try:
-        for terminal, text in demo.blocks:
-            (made.start if terminal == "Terminal 1" else made.run)(text)
-        made.stop()
+        for terminal, text in blocks:
+            (stage.start if terminal == "Terminal 1" else stage.run)(text)
     finally:
-        made.clear()
-    return made.seen
+        stage.stop()
+    return stage.seen
 
 
 def times(text: str) -> list[float]:
@@ -259,26 +244,27 @@ SHOWS: dict[str, Callable[[Seen], object]] = {
 
 
 def test_every_demonstration_is_tried() -> None:
-    assert [demo.name for demo in demos()] == list(SHOWS)
+    assert list(demos()) == list(SHOWS)
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(
     sys.platform != "linux", reason="some of the commands need Linux"
 )
-@pytest.mark.parametrize("demo", demos(), ids=lambda demo: demo.name)
+@pytest.mark.parametrize("name", demos())
 @beside
-def test_it_shows_what_the_page_says(demo: Demo) -> None:
+def test_it_shows_what_the_page_says(name: str) -> None:
     """What comes too late on a busy machine is shown again, as in class."""
-    text = " ".join(text for _, text in demo.blocks)
+    blocks = demos()[name]
+    text = " ".join(text for _, text in blocks)
     for program in ("bash", "curl", "ss", "strace", "pgrep", "haproxy"):
         if f"{program} " in text and not shutil.which(program):
             pytest.skip(f"there is no {program} here")
     for last in (False, False, True):
         with tempfile.TemporaryDirectory() as folder:
-            seen = play(demo, Path(folder))
+            seen = play(blocks, Path(folder))
         try:
-            right = SHOWS[demo.name](seen)
+            right = SHOWS[name](seen)
         except (AssertionError, ValueError, KeyError):
             right = False
         if right:

@@ -21,6 +21,13 @@ def captured(name: str) -> exchange.Exchange:
     return exchange.load(exchange.REFERENCE / f"{name}.json")
 
 
+def messages(name: str) -> tuple[list[wire.Message], list[wire.Message]]:
+    """What was asked and what was answered."""
+    made = captured(name)
+    asked = wire.requests(made.sent)
+    return asked, wire.answers(made.received, asked)
+
+
 def shown(name: str, *more: str) -> str:
     return "\n".join(["```wire", f"exchange: {name}", *more, "```", ""])
 
@@ -40,8 +47,7 @@ def dump(html: str) -> list[bytes]:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_byte_is_lost(name: str, render: Render) -> None:
     made = captured(name)
-    asked = wire.requests(made.sent)
-    answered = wire.answers(made.received, asked)
+    asked, answered = messages(name)
     assert len(asked) == len(answered) == (2 if name == "keep-alive" else 1)
     for side, data in ((asked, made.sent), (answered, made.received)):
         assert b"".join(message.data for message in side) == data
@@ -97,15 +103,11 @@ def test_one_side_and_words_of_the_page(render: Render) -> None:
 
 
 def test_every_meaning_is_needed_and_leads_somewhere() -> None:
-    used = set()
-    for name in REQUESTS:
-        made = captured(name)
-        asked = wire.requests(made.sent)
-        for message in (*asked, *wire.answers(made.received, asked)):
-            used |= {
-                wire.meaning(message.side, field)[0]
-                for field in message.fields
-            }
+    used = {
+        wire.meaning(message.side, field)[0]
+        for name in REQUESTS for side in messages(name)
+        for message in side for field in message.fields
+    }
     assert used == set(MEANINGS)
     for means in MEANINGS.values():
         assert means.rfc in (9110, 9112)

@@ -1,16 +1,25 @@
 """How the tests run an experiment, and look at what it kept."""
 
 import argparse
+import contextlib
+import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psutil
+
 from tools.bench import __main__ as command
 from tools.bench.session import Session
+from tools.common.launch import eventually
 from tools.data.results import Results, load
+from tools.servers import ROOT
 
 LOAD = "ab" if shutil.which("ab") else "python"
 
@@ -27,21 +36,56 @@ def name_of(module: ModuleType) -> str:
     return module.__name__.rpartition(".")[2]
 
 
-def status_of(module: ModuleType, chosen: argparse.Namespace) -> int:
+def status_of(module: ModuleType, folder: Path, *words: str) -> int:
     """Run it in this process; its status."""
+    chosen = options(module, *words, "--output", str(folder))
     return command.run(name_of(module), module, chosen)
 
 
 def run(module: ModuleType, folder: Path, *words: str) -> tuple[int, Results]:
     """Run it in this process; its status, and what it kept."""
-    chosen = options(module, *words, "--output", str(folder))
-    return status_of(module, chosen), load(folder)
+    return status_of(module, folder, *words), load(folder)
 
 
 def session(folder: Path, **more: Any) -> Session:
     """A session that nobody has begun."""
     chosen = {"output": folder, "repeats": None, "reference": False, **more}
     return Session("demo", argparse.Namespace(**chosen))
+
+
+def printed(*words: object) -> subprocess.CompletedProcess[str]:
+    """What a Python program prints, run as from our own folder."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)], cwd=ROOT, capture_output=True,
+        text=True, check=False,
+    )
+
+
+@contextlib.contextmanager
+def under_way(
+    words: Sequence[str], ready: Callable[[list[psutil.Process]], object],
+    seconds: float = 120.0, **environment: str,
+) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """``./bench.sh WORDS`` when it is ready, and all that it has started."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tools.bench", *words], cwd=ROOT, text=True,
+        env={**os.environ, **environment}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )
+    family: list[psutil.Process] = []
+
+    def look() -> bool:
+        with contextlib.suppress(psutil.Error):
+            family[:] = psutil.Process(child.pid).children(recursive=True)
+            return bool(ready(family))
+        return False
+
+    try:
+        assert eventually(look, seconds, 0.05), child.poll()
+        yield child, family
+    finally:
+        child.kill()
+        child.wait()
 
 
 def answering(*answers: bytes) -> int:

@@ -20,7 +20,6 @@ from tools.common.launch import Launched, eventually
 from tools.data import raw, results
 from tools.servers import ROOT, SERVERS, SKETCHES
 
-Smoke = tuple[subprocess.CompletedProcess[str], Path]
 SMOKE = (
     sys.executable, "-m", "tools.bench", "--smoke", "--only", "02,05-heap",
     "--load", "python", "--no-site", "--output",
@@ -167,29 +166,20 @@ def test_an_experiment_is_not_the_readers_run_of_the_steps(
 ) -> None:
     monkeypatch.setattr(results, "OWN", tmp_path)
     run = results.load(results.REFERENCE)
-    for mode in ("demo", "full"):
+    for name, mode in {"1": "full", "2": "demo", "3": "smoke"}.items():
         run.mode = mode
-        run.save(tmp_path / mode)
-    assert results.newest_own() == tmp_path / "full"
-    assert results.newest_own(("demo",)) == tmp_path / "demo"
-
-
-@pytest.fixture(scope="module")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Smoke:
-    """A smoke run of two servers, loaded by the built-in client."""
-    folder = tmp_path_factory.mktemp("smoke")
-    done = subprocess.run(
-        [*SMOKE, str(folder)], capture_output=True, text=True, cwd=ROOT,
-        timeout=300, check=False,
-    )
-    return done, folder
+        run.save(tmp_path / name)
+    assert results.newest_own() == tmp_path / "1"
 
 
 @pytest.mark.thorough
-def test_a_small_run_measures_and_saves(smoke: Smoke) -> None:
-    done, folder = smoke
+def test_a_small_run_is_saved_and_names_no_machine(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SMOKE, str(tmp_path)], capture_output=True, text=True, cwd=ROOT,
+        timeout=300, check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = results.load(folder)
+    found = results.load(tmp_path)
     assert found.complete
     assert (found.mode, found.load) == ("smoke", "python")
     assert found.command == (
@@ -203,13 +193,8 @@ def test_a_small_run_measures_and_saves(smoke: Smoke) -> None:
     for name in ("02", "05-heap"):  # in both tables
         shown = [row for row in rows if row[:1] == [name]]
         assert sum("$" not in row and len(row) >= 8 for row in shown) == 2
-
-
-@pytest.mark.thorough
-def test_nothing_in_the_results_names_this_machine(smoke: Smoke) -> None:
-    _, folder = smoke
-    texts = [(folder / "results.json").read_text()]
-    texts += [raw.read(folder, name) for name in raw.names(folder)]
+    texts = [(tmp_path / "results.json").read_text()]
+    texts += [raw.read(tmp_path, name) for name in raw.names(tmp_path)]
     names = {str(ROOT), str(Path.home()), os.uname().nodename, sys.executable}
     for text in texts:
         for name in names - {"", "/", "localhost"}:
@@ -234,6 +219,26 @@ def test_an_interrupted_run_keeps_what_it_has(
     assert not found.complete
     assert found.points
     assert not psutil.wait_procs(family, 10)[1]
+
+
+def test_an_interrupt_loses_no_exit_status(monkeypatch: Patch) -> None:
+    real = os.wait4
+
+    def wait4(pid: int, options: int) -> object:
+        found = real(pid, options)
+        if found[0]:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(os, "wait4", wait4)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Launched([sys.executable, "-c", "exit(7)"]) as process:
+            with pytest.raises(KeyboardInterrupt):
+                process.wait()
+            assert process.status() == 7
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # The machine --------------------------------------------------------------
@@ -280,16 +285,16 @@ def test_facts_about_the_machine() -> None:
 
 
 def test_a_plain_build_of_python_is_told(monkeypatch: Patch) -> None:
-    said = []
-    for words, flag in (("", "-fprofile"), ("--enable-optimizations", "-f"),
-                        ("", None)):
+    for words, flag, plain in (
+        ("", "-fprofile", True), ("--enable-optimizations", "-f", False),
+        ("", None, False),
+    ):
         known = {"CONFIG_ARGS": words, "PGO_PROF_USE_FLAG": flag}
         monkeypatch.setattr(sysconfig, "get_config_var", known.get)
         notes = " ".join(preflight.notes(256, 1))
-        machine = preflight.machine(1)
-        said.append("without optimisation" in notes)
-        assert machine.python.endswith(", plain build") == said[-1]
-    assert said == [True, False, False]
+        assert ("without optimisation" in notes) == plain
+        python = preflight.machine(1).python
+        assert python.endswith(", plain build") == plain
 
 
 @pytest.mark.parametrize(("release", "kernel"), [

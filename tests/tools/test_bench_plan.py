@@ -16,33 +16,27 @@ def of_peers(with_wrk: bool = True) -> list[plan.Task]:
 
 
 def test_the_classic_run_is_exactly_the_classic_command() -> None:
-    for task in plan.suites("classic", ALL, SKETCHES):
+    tasks = plan.suites("classic", ALL, SKETCHES)
+    assert [task.server for task in tasks] == [*ALL, *SKETCHES]
+    for task in tasks:
         words = task.load.command("http://127.0.0.1:8000/", ("ab",))
         assert words[:-1] == ["ab", "-n", "1000", "-c", "10"]
         assert task.delay == 0.1
 
 
-def test_every_server_is_in_every_suite() -> None:
-    tasks = plan.suites("default", FEW)
-    assert [(t.suite, t.server.name) for t in tasks] == [
-        (suite, server.name)
-        for suite in ("classic", "many", "raw-new", "raw-keep")
-        for server in FEW
+def test_every_server_is_in_every_suite_and_sketches_in_one() -> None:
+    tasks = plan.suites("default", FEW, SKETCHES)
+    assert [(t.suite, t.server) for t in tasks] == [
+        ("classic", server) for server in (*FEW, *SKETCHES)
+    ] + [
+        (suite, server)
+        for suite in ("many", "raw-new", "raw-keep") for server in FEW
     ]
     assert [(t.suite, t.server.name) for t in of_peers()] == [
         (suite, name)
         for suite in ("peer-keep", "peer-differ", "peer-new")
         for name in ("nginx", "03-pool", "07", "07")
     ]
-
-
-def test_sketches_only_under_the_classic_load() -> None:
-    for tasks in (
-        plan.suites("default", FEW, SKETCHES),
-        plan.suites("classic", FEW, SKETCHES),
-    ):
-        found = [t.suite for t in tasks if t.server in SKETCHES]
-        assert found == ["classic"] * 7
 
 
 def test_a_serial_server_makes_the_same_rounds_each_time() -> None:
@@ -86,11 +80,14 @@ def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:
     rates: list[float] = []
     found = {}
     for clients, rate in rate_of.items():
-        task = plan.sweep_task(by_name("03"), clients, rates)
-        assert isinstance(task.load, Load)
+        load = plan.sweep_task(by_name("03"), clients, rates).load
+        assert isinstance(load, Load)
         # It has a limit beyond our patience.
-        assert 1000 * (task.load.seconds or 0) > plan.PATIENCE_MS
-        found[clients] = task.load.requests
+        assert 1000 * (load.seconds or 0) > plan.PATIENCE_MS
+        # Every client makes the same number of requests.
+        assert load.requests >= clients
+        assert load.requests % clients == 0
+        found[clients] = load.requests
         rates.append(rate)
     return found
 
@@ -102,10 +99,4 @@ def test_a_point_of_the_sweep_takes_the_time_it_should() -> None:
     blocking = sweep_requests({2**n: 9.9 for n in range(8)})
     assert all(n / 9.9 <= plan.SWEEP_LIMIT + 1 for n in blocking.values())
     assert blocking[64] == 64  # every client once
-
-
-def test_every_client_makes_the_same_number_of_requests() -> None:
-    rates = {1: 10.0, 2: 19.0, 4: 30.0, 8: 31.0, 16: 0.0, 32: 5.0}
-    for clients, requests in sweep_requests(rates).items():
-        assert requests >= clients
-        assert requests % clients == 0
+    sweep_requests({1: 10.0, 2: 19.0, 4: 30.0, 8: 31.0, 16: 0.0, 32: 5.0})

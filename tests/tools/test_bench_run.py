@@ -26,13 +26,7 @@ from tools.bench.ab import Load
 from tools.bench.cost import Meter
 from tools.bench.session import Session
 from tools.data import raw
-from tools.data.results import (
-    LATENCIES,
-    MORE_SUITES,
-    Point,
-    Run,
-    load,
-)
+from tools.data.results import LATENCIES, MORE_SUITES, Point, Run, load
 from tools.peers import Peer
 from tools.peers import by_name as peer_by_name
 from tools.servers import Server, by_name
@@ -121,15 +115,13 @@ def test_a_good_run_has_every_figure_and_is_saved(
 @pytest.mark.parametrize(("fault", "peer", "words"), [
     ("crashes", False, "the server does not start: no such colour"),
     ("crashes", True, "the server does not start: no such colour"),
-    ("never ready", False, "the server was not ready 0.5 s after its "
-     "start"),
-    ("never ready", True, "the server was not ready 0.5 s after its "
-     "start"),
+    ("never ready", False, "the server was not ready 0.5 s after its start"),
+    ("never ready", True, "the server was not ready 0.5 s after its start"),
     ("busy", False, "GET / is answered with status 503"),
-    ("another page", True, "GET / is answered with another page (249 "
-     "bytes instead of 249)"),
-    ("another type", True, "GET / is answered with Content-Type: "
-     "text/html instead of text/html; charset=utf-8"),
+    ("another page", True, "GET / is answered with another page (249 bytes "
+     "instead of 249)"),
+    ("another type", True, "GET / is answered with Content-Type: text/html "
+     "instead of text/html; charset=utf-8"),
     ("dies", False, "the server died: no more today"),
 ])
 def test_a_server_that_does_not_work_is_a_row(
@@ -263,13 +255,12 @@ def test_a_run_with_wrk(bench: Session) -> None:
 def test_the_keep_alive_of_others_is_checked(bench: Session) -> None:
     bench.results.load = "python"
     keep = Load(4, 40, 60, keep_alive=True)
-    shares = [
-        measure(bench, by_name(name), keep, "peer-keep").extra[
-            "kept_alive_share"
-        ]
+    closes, keeps = (
+        measure(bench, by_name(name), keep, "peer-keep").extra
         for name in ("02", "06-protocol")
-    ]
-    assert shares[0] == 0.0 and shares[1] > 0.9
+    )
+    assert closes["kept_alive_share"] == 0.0
+    assert keeps["kept_alive_share"] > 0.9
     assert "each answer to this load: 02 (ab speaks" in screen(bench)
 
 
@@ -343,8 +334,7 @@ def test_a_load_that_does_not_end_is_killed(monkeypatch: Patch) -> None:
         "import signal, time; signal.signal(2, signal.SIG_IGN); "
         "print('hello', flush=True); time.sleep(600)"
     )
-    text, late = loads.run_load(
-        [sys.executable, "-c", stubborn], 1.5, lambda: None
-    )
+    words = [sys.executable, "-c", stubborn]
+    text, late = loads.run_load(words, 1.5, lambda: None)
     assert late and text in ("hello\n", "")
     assert children() == []

@@ -15,6 +15,12 @@ def line(at: int, text: str) -> str:
     return f"{seconds}.{rest:06} {text}\n"
 
 
+def only(text: str) -> Call:
+    """The one call of this text."""
+    (call,) = parse(line(0, text), 1)
+    return call
+
+
 def test_the_threads_are_read_in_one_order(tmp_path: Path) -> None:
     accept = line(
         0, "accept4(3, {sa_family=AF_INET, sin_port=htons(40000), "
@@ -45,28 +51,37 @@ def test_what_is_no_call_is_passed_over() -> None:
     assert [call.name for call in parse(text, 7)] == ["getpid"]
 
 
-@pytest.mark.parametrize(("text", "result", "error"), [
+@pytest.mark.parametrize(("text", "fd", "result", "error"), [
     ("accept4(3, 0x7ffe, [16], SOCK_CLOEXEC) = -1 EAGAIN (Resource "
-     "temporarily unavailable) <0.000013>", -1, "EAGAIN"),
-    ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, "
-     "FUTEX_BITSET_MATCH_ANY) = -1 ETIMEDOUT (Connection timed out) "
-     "<0.100102>", -1, "ETIMEDOUT"),
+     "temporarily unavailable) <0.000013>", 3, -1, "EAGAIN"),
+    ("futex(0x55, FUTEX_WAIT_BITSET_PRIVATE, 0, 0x7f, X) = -1 ETIMEDOUT "
+     "(Connection timed out) <0.100102>", None, -1, "ETIMEDOUT"),
     ("poll([{fd=3, events=POLLIN}], 1, 500) = ? ERESTART_RESTARTBLOCK "
-     "(Interrupted by signal) <0.000300>", None,
-     "ERESTART_RESTARTBLOCK"),
-    ("exit(0)         = ?", None, ""),
+     "(Interrupted by signal) <0.000300>", 3, None, "ERESTART_RESTARTBLOCK"),
+    ("exit(0)         = ?", None, None, ""),
     ("mmap(NULL, 16, PROT_READ, MAP_PRIVATE, -1, 0) = 0x7f5ff8eda000 "
-     "<0.000012>", 0x7F5FF8EDA000, ""),
-    ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.500001>",
-     0, ""),
-    ("restart_syscall(<... resuming interrupted read ...>) = 0 "
-     "<0.493485>", 0, ""),
-    ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>",
+     "<0.000012>", None, 0x7F5FF8EDA000, ""),
+    ("poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout) <0.5>", 3, 0, ""),
+    ("restart_syscall(<... resuming interrupted read ...>) = 0 <0.493485>",
+     None, 0, ""),
+    ("fcntl(3, F_GETFL) = 0x802 (flags O_RDWR|O_NONBLOCK) <0.000001>", 3,
      0x802, ""),
+    ("close(4)        = 0 <0.000001>", 4, 0, ""),
+    ('sendto(5, "H"..., 172, 0, NULL, 0) = 172 <0.000001>', 5, 172, ""),
+    ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17, 0, ""),
+    ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4, 0, ""),
+    ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>", 6, 1,
+     ""),
+    ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
+     "<0.000001>", None, 9, ""),
+    ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None, 33,
+     ""),
 ])
-def test_results(text: str, result: int | None, error: str) -> None:
-    (call,) = parse(line(0, text), 1)
-    assert (call.result, call.error) == (result, error)
+def test_the_descriptor_and_the_result(
+    text: str, fd: int | None, result: int | None, error: str
+) -> None:
+    call = only(text)
+    assert (call.fd, call.result, call.error) == (fd, result, error)
     assert call.end is not None
     assert not (call.accepts or call.receives)
 
@@ -82,37 +97,15 @@ def test_calls_of_a_thread_do_not_overlap() -> None:
     assert third.end == START + 18
 
 
-@pytest.mark.parametrize(("text", "fd"), [
-    ("close(4)        = 0 <0.000001>", 4),
-    ("sendto(5, \"H\"..., 172, 0, NULL, 0) = 172 <0.000001>", 5),
-    ("epoll_ctl(4, EPOLL_CTL_ADD, 17, 0x7ffc) = 0 <0.000001>", 17),
-    ("epoll_wait(4, [], 2, 495) = 0 <0.000001>", 4),
-    ("ppoll([{fd=6, events=POLLIN}], 1, NULL, NULL, 8) = 1 <0.000001>",
-     6),
-    ("io_uring_enter(3, 9, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 9 "
-     "<0.000001>", None),
-    ("exit(0)         = ?", None),
-    ("futex(0x55, FUTEX_WAKE_PRIVATE, 1) = 0 <0.000001>", None),
-    ("clone3({flags=CLONE_VM, stack=0x7f}, 88) = 33 <0.000001>", None),
-])
-def test_the_descriptor_a_call_is_about(text: str, fd: int | None) -> None:
-    (call,) = parse(line(0, text), 1)
-    assert call.fd == fd
-
-
 def test_what_calls_do() -> None:
-    def one(text: str) -> Call:
-        (call,) = parse(line(0, f"{text} <0.000001>"), 1)
-        return call
-
-    assert one('sendto(5, "H"..., 172, 0, NULL, 0) = 172').sends
-    assert not one('sendto(5, "H"..., 9, 0, NULL, 0) = -1 EAGAIN (No)').sends
-    assert one('recvfrom(5, "G"..., 9, 0, NULL, NULL) = 3').receives
-    assert not one('recvfrom(5, "", 9, 0, NULL, NULL) = 0').receives
-    assert not one("accept4(3, 0x7f, [16], 0) = -1 EAGAIN (No)").accepts
-    assert one("clone3({flags=CLONE_VM}, 88) = 33").starts_thread == 33
-    assert one("clone3({flags=0}, 88) = -1 EAGAIN (No)").starts_thread is None
-    assert one("getpid() = 33").starts_thread is None
-    assert one("io_uring_enter(3, 18, 1, 0x1, NULL, 0) = 18").submitted == 18
+    assert only('sendto(5, "H"..., 172, 0, NULL, 0) = 172').sends
+    assert not only('sendto(5, "H"..., 9, 0, NULL, 0) = -1 EAGAIN (No)').sends
+    assert only('recvfrom(5, "G"..., 9, 0, NULL, NULL) = 3').receives
+    assert not only('recvfrom(5, "", 9, 0, NULL, NULL) = 0').receives
+    assert not only("accept4(3, 0x7f, [16], 0) = -1 EAGAIN (No)").accepts
+    assert only("clone3({flags=CLONE_VM}, 88) = 33").starts_thread == 33
+    assert only("clone3({flags=0}, 88) = -1 EAGAIN (No)").starts_thread is None
+    assert only("getpid() = 33").starts_thread is None
+    assert only("io_uring_enter(3, 18, 1, 0x1, NULL, 0) = 18").submitted == 18
     ipv6 = "{sa_family=AF_INET6, sin6_port=htons(999), sin6_addr=x}"
-    assert one(f"accept4(3, {ipv6}, [28], 0) = 6").port == 999
+    assert only(f"accept4(3, {ipv6}, [28], 0) = 6").port == 999

@@ -1,5 +1,6 @@
 """What the data come from, what is stale, making it again; raw outputs."""
 
+import functools
 import importlib.util
 import json
 import shlex
@@ -42,10 +43,8 @@ Git = Callable[..., str]
 def git(tmp_path: Path) -> Git:
     """A repository with a server that was measured, and a picture."""
 
-    def run(*words: str) -> str:
-        return data.git(tmp_path, *words)
-
-    data.git(tmp_path, "init", "-q")
+    run = functools.partial(data.git, tmp_path)
+    run("init", "-q")
     run("config", "user.name", "n")
     run("config", "user.email", "e")
     (tmp_path / "server.py").write_text(SOURCE)
@@ -119,12 +118,14 @@ def test_renews_what_is_stale_and_what_is_made_from_it(
     files[1].write_text("old")
     assert data.main(["--renew"], made, tmp_path) == 0
     assert [file.read_text() for file in files] == ["new", "new"]
-    with pytest.raises(SystemExit) as end:
-        data.main(["--renew", "b"], made, tmp_path)
-    assert end.value.code == 2
-    with pytest.raises(SystemExit) as end:
-        data.main([], made, Path("/"))
-    assert "this needs git" in capsys.readouterr().err
+    for words, root, sentence in (
+        (["--renew", "b"], tmp_path, "there is no 'b'"),
+        ([], Path("/"), "this needs git"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            data.main(words, made, root)
+        assert end.value.code == 2
+        assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

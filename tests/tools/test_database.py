@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +14,9 @@ import psutil
 import pytest
 
 from tests.marks import Patch, Said
-from tests.tools.experiment import answering, run
+from tests.tools.experiment import answering, printed, run, under_way
 from tools.bench import __main__ as command
-from tools.bench import postgres, server, session
+from tools.bench import outcome, postgres, server
 from tools.bench.experiments import database, database_load, labs
 from tools.bench.experiments.database import Case
 from tools.bench.peers import start
@@ -59,7 +57,7 @@ def test_what_is_missing_is_a_sentence(
     def never(*words: object) -> None:
         raise AssertionError("the committed run was touched")
 
-    monkeypatch.setattr(session, "make_reference", never)
+    monkeypatch.setattr(outcome, "make_reference", never)
     monkeypatch.setattr(command, "_catch_signals", lambda: None)
     if missing == "PostgreSQL":
         monkeypatch.setattr(shutil, "which", lambda program: None)
@@ -88,10 +86,7 @@ def test_every_package_is_pinned_and_every_suite_known() -> None:
 
 
 def test_the_handlers_alone_say_what_they_need() -> None:
-    done = subprocess.run(
-        [sys.executable, "-S", database.FILE, "06-async"], cwd=ROOT,
-        capture_output=True, text=True, check=False,
-    )
+    done = printed("-S", database.FILE, "06-async")
     assert done.returncode == 1
     assert done.stderr.startswith("lab_database.py needs psycopg: ./bench.")
     assert done.stderr.count("\n") == 1
@@ -104,25 +99,17 @@ def test_the_load_counts_each_error_by_what_is_said() -> None:
     good = b"HTTP/1.1 200 OK\r\n\r\n<p>It: works"
     bad = b"HTTP/1.1 503 Service Unavailable\r\n\r\n<p>503 Service: too many"
     port = answering(good, bad, b"")
-    done = subprocess.run(
-        [sys.executable, "-m", database_load.__name__, str(port), "3", "0",
-         "60", "/?a", "/?b"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )
+    done = printed("-m", database_load.__name__, port, 3, 0, 60, "/?a", "/?b")
     assert done.returncode == 0, done.stderr
     # No time to begin in: nobody has asked.
     assert json.loads(done.stdout)["errors"] == {}
-    load = database_load.Load(database_load.parser().parse_args(
-        [str(port), "1", "60", "60", "/"]
-    ))
+    load = database_load.Load(port, 60, 60, ["/"])
     for said in ("", "too many", "no good answer", "Connection refused"):
         assert said in asyncio.run(load.ask("/"))
 
 
 def test_figures_of_the_load() -> None:
-    load = database_load.Load(database_load.parser().parse_args(
-        ["1", "1", "2", "60", "/"]
-    ))
+    load = database_load.Load(1, 2, 60, ["/"])
     load.good = [load.begun + when for when in (0.5, 1.75)]
     load.waits = [0.1, 0.1, 60.0]  # the third gave up
     load.errors["no"] += 3
@@ -199,23 +186,15 @@ def test_nothing_is_left_of_a_run_that_is_ended(
     # In a folder like /tmp: the database's own user may write there.
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o1777)
-        bench = subprocess.Popen(
-            [sys.executable, "-m", "tools.bench", "labs", "database",
-             "--database-parts", "report", "--database-seconds", "60",
-             "--output", str(tmp_path / "out")],
-            cwd=ROOT, env={**os.environ, "TMPDIR": place},
-            stdout=subprocess.DEVNULL, start_new_session=True,
-        )
-        assert eventually(
-            lambda: bench.poll() is not None or backends(place), SECONDS
-        )
-        started = backends(place)
-        servers = [
-            each for each in psutil.Process(bench.pid).children()
-            if database.FILE in each.cmdline()
-        ]
-        bench.send_signal(number)
-        ended = bench.wait(SECONDS)
+        words = ["labs", "database", "--database-parts", "report",
+                 "--database-seconds", "60", "--output", str(tmp_path / "out")]
+        with under_way(
+            words, lambda family: backends(place), SECONDS, TMPDIR=place
+        ) as (bench, family):
+            started = backends(place)
+            servers = [p for p in family if database.FILE in p.cmdline()]
+            bench.send_signal(number)
+            ended = bench.wait(SECONDS)
         for each in servers:  # after a kill -9 nobody else ends it
             with contextlib.suppress(psutil.Error):
                 each.kill()

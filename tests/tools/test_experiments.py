@@ -3,9 +3,7 @@
 import argparse
 import py_compile
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,7 +12,14 @@ from typing import Any
 import pytest
 
 from tests.marks import Patch, Said
-from tests.tools.experiment import LOAD, options, run, session, status_of
+from tests.tools.experiment import (
+    LOAD,
+    options,
+    printed,
+    run,
+    session,
+    status_of,
+)
 from tools.bench import __main__ as command
 from tools.bench import interpreters, outcome
 from tools.bench import session as sessions
@@ -86,38 +91,32 @@ def interrupted(session: Session) -> int:
     raise KeyboardInterrupt
 
 
-def at_once(session: Session) -> int:
-    raise KeyboardInterrupt
-
-
-def full_disk(session: Session) -> int:
-    one_run(session)
-    raise OSError(28, "No space left on device")
-
-
-def refused(session: Session) -> int:
-    raise Refused("there is no such thing")
-
-
-@pytest.mark.parametrize(("measure", "status", "says"), [
-    (one_run, 0, "Figures and raw outputs:"),
-    (interrupted, 130, "Interrupted: what was measured is in"),
-    (at_once, 130, "Interrupted before anything was measured."),
-    (full_disk, 1, "Stopped: No space left on device."),
-    (refused, 2, "bench.sh: there is no such thing\n"),
+@pytest.mark.parametrize(("points", "end", "status", "says"), [
+    (1, None, 0, "Figures and raw outputs:"),
+    (1, KeyboardInterrupt(), 130, "Interrupted: what was measured is in"),
+    (0, KeyboardInterrupt(), 130, "Interrupted before anything was measured."),
+    (1, OSError(28, "No space left on device"), 1, "Stopped: No space left "
+     "on device."),
+    (0, Refused("no such thing"), 2, "bench.sh: no such thing\n"),
 ])
 def test_however_it_ends_what_was_measured_is_kept(
-    measure: Callable[[Session], int], status: int, says: str,
+    points: int, end: BaseException | None, status: int, says: str,
     tmp_path: Path, capsys: Said,
 ) -> None:
+    def measure(session: Session) -> int:
+        for _ in range(points):
+            one_run(session)
+        if end:
+            raise end
+        return 0
+
     folder = tmp_path / "out"
     chosen = argparse.Namespace(output=folder, reference=False, repeats=None)
     assert conduct("demo", chosen, measure) == status
     said = capsys.readouterr()
     assert says in said.out + said.err
-    if measure in (at_once, refused):
-        assert not folder.exists()
-    else:
+    assert folder.exists() == bool(points)
+    if points:
         found = load(folder)
         assert (found.mode, len(found.points)) == ("demo", 1)
         assert found.complete == (status == 0)
@@ -185,22 +184,32 @@ def test_too_many_clients_for_this_machine(
     tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
     monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
-    chosen = options(crowd, "--output", str(tmp_path / "x"))
-    assert status_of(crowd, chosen) == 1
+    assert status_of(crowd, tmp_path / "x") == 1
     assert "4,000 clients are not possible" in capsys.readouterr().out
 
 
 @pytest.mark.thorough
-def test_a_crowd_is_kept_and_shown(tmp_path: Path, capsys: Said) -> None:
-    status, kept = run(
-        crowd, tmp_path, "--clients", "5", "--seconds", "1", "--repeats", "1"
-    )
-    assert status == 0
-    assert len(kept.points) == 2
+@pytest.mark.parametrize(("module", "words", "shown"), [
+    (crowd, "--clients 5 --seconds 1", "possible"),
+    (scale, "--clients 4 --seconds 1 --compute 1000", "03, "),
+    (soak, "--only 06-protocol --clients 4 --minutes 0.05", "Nothing broke."),
+])
+def test_a_whole_run_is_kept_and_shown(
+    module: ModuleType, words: str, shown: str, tmp_path: Path, capsys: Said
+) -> None:
+    status, kept = run(module, tmp_path, *words.split(), "--repeats", "1")
+    assert status == 0 and shown in capsys.readouterr().out
     for point in kept.points:
-        assert point.variant == "1 worker" and point.runs[0].requests > 0
-        assert point.keep_alive == (point.suite != "crowd-new")
-    assert "possible" in capsys.readouterr().out
+        (one,) = point.runs
+        assert one.requests > 0
+        if module is crowd:
+            assert len(kept.points) == 2 and point.variant == "1 worker"
+            assert point.keep_alive == (point.suite != "crowd-new")
+        elif module is scale:
+            assert point.compute == 1000
+            assert "--compute 1000" in one.command
+        else:
+            assert one.extra["requests_answered"] == one.requests
 
 
 def test_every_idea_can_still_be_taken_away() -> None:
@@ -229,7 +238,7 @@ def test_a_change_that_does_not_fit(tmp_path: Path) -> None:
 def test_a_speed_up_is_counted_from_the_same_turn() -> None:
     one = Point("07", "scale", 64, 0.0, variant="1 worker")
     one.runs = [Run("", requests_per_second=r) for r in (100.0, 50.0)]
-    case = scale.Case(by_name("07"), "2 workers", (), "1 worker")
+    case = scale.Case(by_name("07"), "2 workers")
     for turn, rate, extra in (
         (0, 190.0, {"speed_up_times": 1.9}),
         (1, 110.0, {"speed_up_times": 2.2}),
@@ -240,45 +249,22 @@ def test_a_speed_up_is_counted_from_the_same_turn() -> None:
         assert found.extra == extra
 
 
-@pytest.mark.thorough
-def test_a_scale_is_kept_and_shown(
-    tmp_path: Path, capsys: Said, monkeypatch: Patch
-) -> None:
-    three = [c for c in scale.cases(2) if c.server.name == "03"]
-    monkeypatch.setattr(scale, "cases", lambda cores: three)
-    status, kept = run(
-        scale, tmp_path, "--clients", "4", "--seconds", "1", "--compute",
-        "1000", "--repeats", "1",
-    )
-    assert status == 0
-    assert {point.compute for point in kept.points} == {1000}
-    assert all("--compute 1000" in p.runs[0].command for p in kept.points)
-    assert "03, 2 cores" in capsys.readouterr().out
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    return static.make_site(tmp_path)
-
-
 @pytest.mark.parametrize(
     "case", static.cases(), ids=lambda case: f"{case.name} {case.title}"
 )
-def test_each_server_serves_the_page(case: Peer, site: Path) -> None:
+def test_each_server_serves_the_page(case: Peer, tmp_path: Path) -> None:
     if case is static.ENGINE_X and shutil.which("nginx") is None:
         pytest.skip("nginx is needed")
     if case is static.NODE and not static.node_server().is_file():
         pytest.skip("./bench.sh static has not installed it")
+    site = static.make_site(tmp_path)
     with start_peer(case, static.page(), site) as process:
         assert str(site) not in process.command
 
 
 @pytest.mark.parametrize("words", [[], ["x", "DIR"]])
 def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools/bench/peers/static_http.py", *words],
-        capture_output=True, text=True, check=False,
-    )
+    done = printed("tools/bench/peers/static_http.py", *words)
     assert done.returncode == 1
     assert done.stderr.startswith("usage: ")
     assert done.stderr.count("\n") == 1
@@ -292,8 +278,7 @@ def test_what_is_missing_is_a_row_that_says_how_to_get_it(
     assert "apt install nodejs" in static.missing(static.NODE, one)
     assert "apt install nginx" in static.missing(static.ENGINE_X, one)
     assert static.missing(static.CLOSING, one) == ""
-    chosen = options(static, "--output", str(tmp_path / "x"))
-    assert status_of(static, chosen) == 2  # there is no wrk
+    assert status_of(static, tmp_path / "x") == 2  # there is no wrk
     said = capsys.readouterr().err
     assert "wrk" in said and said.count("\n") == 1
     for name in ("node", "npm"):  # an npm that fails
@@ -438,6 +423,13 @@ def test_each_lab_has_results_of_its_own(
     ("labs chain --requests 5", "100 clients cannot share 5"),
     ("threads --pythons /bin/echo", "is not a Python interpreter"),
     ("threads --steps 5 --calibrate", "either --steps or --calibrate"),
+    ("labs frames --no-libraries --frame-variants streams,sand",
+     "--frame-variants: there is no variant 'sand'; there are "),
+    ("labs frames --no-libraries --frame-variants ,",
+     "--frame-variants: names no variant"),
+    ("hosts nonsense", "there is no experiment 'nonsense'; there are scale"),
+    ("hosts --reference storm", "--reference needs all of hosts"),
+    ("hosts --reference --smoke", "--reference needs all of hosts"),
 ])
 def test_a_mistake_is_one_sentence(
     words: str, says: str, monkeypatch: Patch, capsys: Said

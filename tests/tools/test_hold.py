@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.marks import Patch, Said
-from tests.tools.experiment import answering, options, run, status_of
+from tests.tools.experiment import answering, run, status_of, under_way
 from tools.bench import machine, preflight
 from tools.bench.experiments import hold, hold_ends, holder
 from tools.bench.experiments.hold_ends import Fit
@@ -107,6 +107,9 @@ def test_every_holder_has_addresses_of_its_own(limit: int) -> None:
          "--workers 9 --worker-kind thread", "descriptors: "),
         ("07", 65_536, 264, "--worker-kind thread", 200,
          "--worker-kind thread", "descriptors: "),
+        ("07", 65_536, 264, "--workers 20", 200 * hold_ends.MOST_HOLDERS,
+         "--workers 20 --worker-kind process", "descriptors: this machine "
+         "allows a process no more than 264 open files, and the load needs"),
     ],
 )
 def test_as_many_as_files_allow(
@@ -119,12 +122,6 @@ def test_as_many_as_files_allow(
     assert (fits.clients, " ".join(fits.extra)) == (expected, words)
     assert fits.stop.startswith(stop) and bool(fits.stop) == bool(stop)
     assert ("worker processes share" in fits.note) == (words != extra)
-
-
-def test_the_load_needs_descriptors_too() -> None:
-    fits = hold_ends.fit_files(by_name("07"), 65_536, 264, ())
-    assert fits.clients == 200 * hold_ends.MOST_HOLDERS
-    assert "the load needs one for each client" in fits.stop
 
 
 def test_the_least_of_files_threads_and_memory_counts(
@@ -301,8 +298,7 @@ def test_what_cannot_be_measured_is_a_sentence(
     said = capsys.readouterr().out
     assert "--nonsense" in said and "There is one core" in said
     monkeypatch.setattr(hold, "raise_open_files", lambda wanted: 50)
-    chosen = options(hold, "--output", str(tmp_path / "x"))
-    assert status_of(hold, chosen) == 1
+    assert status_of(hold, tmp_path / "x") == 1
     assert "no more than 50 open files: at least 128 are" in (
         capsys.readouterr().out
     )
@@ -311,34 +307,19 @@ def test_what_cannot_be_measured_is_a_sentence(
 @pytest.mark.thorough
 def test_an_interrupt_keeps_what_it_has(tmp_path: Path) -> None:
     """And leaves no process behind."""
-    running = subprocess.Popen(
-        [sys.executable, "-m", "tools.bench", "hold", "--only",
-         "06-protocol", "--clients", "5,50", "--delay", "3",
-         "--output", str(tmp_path)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
-    try:
-        us = psutil.Process(running.pid)
-        started: dict[int, psutil.Process] = {}
+    def second_level(family: list[psutil.Process]) -> bool:
+        # The server, and who holds the connections.
+        return (tmp_path / "results.json").exists() and len(family) >= 2
 
-        def second_level() -> bool:
-            started.update((p.pid, p) for p in us.children(recursive=True))
-            kept = (tmp_path / "results.json").exists()
-            return kept and len(started) >= 4  # 2 servers, 2 holders
-
-        assert eventually(second_level, 120, 0.05)
+    words = ["hold", "--only", "06-protocol", "--clients", "5,50", "--delay",
+             "3", "--output", str(tmp_path)]
+    with under_way(words, second_level) as (running, family):
         running.send_signal(signal.SIGINT)
         text, _ = running.communicate(timeout=120)
-    finally:
-        running.kill()
-        running.wait()
     assert running.returncode == 130, text
     assert "Interrupted: what was measured is in" in text
     assert load(tmp_path).points[0].runs[0].requests == 5
-    assert eventually(
-        lambda: not any(p.is_running() for p in started.values())
-    )
+    assert not psutil.wait_procs(family, 10)[1]
 
 
 @pytest.mark.parametrize(

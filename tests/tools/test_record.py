@@ -2,11 +2,10 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from tools.bench.recording.burst import BurstError
 from tools.bench.recording.timeline import TimelineError
 from tools.bench.server import ServerError
 from tools.bench.strace import StraceError
-from tools.common.launch import eventually
+from tools.common.launch import Launched, eventually
 from tools.data import recording
 from tools.data.recording import CLIENTS, Recording
 from tools.data.results import Results
@@ -43,11 +42,8 @@ def made(server: str, length: int = 1190) -> Recording:
     return replace(MADE, server=server, clients=clients)
 
 
-Attempt = Callable[[Server, Results], Recording]
-
-
 class Played:
-    """Runs the command; `attempt` stands in for servers and strace."""
+    """Runs the command, without servers and strace."""
 
     def __init__(self, monkeypatch: Patch, place: Path, capsys: Said) -> None:
         self.own, self.reference = place / "own", place / "reference"
@@ -55,17 +51,22 @@ class Played:
         monkeypatch.setattr(recording, "REFERENCE", self.reference)
         monkeypatch.setattr(record, "impossible", lambda: None)
         monkeypatch.setattr(record, "unlike", lambda *of: "")
+        monkeypatch.setattr(record, "attempt", self.attempt)
         self.patch, self.capsys = monkeypatch, capsys
         self.text = ""
         self.tried: list[str] = []
 
-    def run(self, attempt: Attempt, *words: str) -> int:
-        def counted(server: Server, results: Results) -> Recording:
-            self.tried.append(server.name)
-            return attempt(server, results)
+    def attempt(self, server: Server, results: Results) -> Recording:
+        self.tried.append(server.name)
+        end = next(self.ends, 1190)
+        if isinstance(end, BaseException):
+            raise end
+        return made(server.name, end)
 
-        self.patch.setattr(record, "attempt", counted)
-        status = record.run(options(record, *words))
+    def run(self, words: str, *ends: int | BaseException) -> int:
+        """The attempts end so: after so many µs, or with a fault."""
+        self.ends = iter(ends)
+        status = record.run(options(record, *shlex.split(words)))
         self.text = " ".join(self.capsys.readouterr().out.split())
         return status
 
@@ -75,31 +76,12 @@ def played(monkeypatch: Patch, tmp_path: Path, capsys: Said) -> Played:
     return Played(monkeypatch, tmp_path, capsys)
 
 
-def well(server: Server, results: Results) -> Recording:
-    return made(server.name)
-
-
-def script(*ends: int | BaseException) -> Attempt:
-    """Attempts that end so, one after the other: after µs, or with a fault."""
-    left = iter(ends)
-
-    def attempt(server: Server, results: Results) -> Recording:
-        end = next(left)
-        if isinstance(end, BaseException):
-            raise end
-        return made(server.name, end)
-
-    return attempt
-
-
 def names(folder: Path) -> list[str]:
-    if not folder.exists():
-        return []
-    return sorted(file.name for file in folder.iterdir())
+    return sorted(file.name for file in folder.glob("*"))
 
 
 def test_each_server_is_kept_with_its_trace(played: Played) -> None:
-    assert played.run(well, "--only", "02,07") == 0
+    assert played.run("--only 02,07") == 0
     assert played.tried == ["02", "07", "07-emulated"]
     assert names(played.own) == [
         "02.json", "02.trace.json", "07-emulated.json",
@@ -114,35 +96,34 @@ def test_each_server_is_kept_with_its_trace(played: Played) -> None:
 
 
 def test_where_they_are_kept(played: Played, tmp_path: Path) -> None:
-    assert played.run(well, "--reference") == 0
+    assert played.run("--reference") == 0
     assert played.tried == [server.name for server in SERVERS]
     assert len(names(played.reference)) == 2 * len(SERVERS)
     other = tmp_path / "other"
-    words = ("--only", "2", "--output", str(other))
-    assert played.run(well, *words) == 0
+    words = shlex.join(["--only", "2", "--output", str(other)])
+    assert played.run(words) == 0
     assert names(other) == ["02.json", "02.trace.json"]
     assert f"The recordings: {other}" in played.text
     assert not played.own.exists()
     # What is there already is not touched.
     (other / "02.json").write_text("precious")
-    assert played.run(well, *words) == 2
+    assert played.run(words) == 2
     assert "a folder that holds recordings" in played.text
     assert (other / "02.json").read_text() == "precious"
 
 
 def test_the_median_is_kept(played: Played) -> None:
-    attempt = script(5000, 3000, 9000, 4000, 8000)
-    assert played.run(attempt, "--only", "2", "--repeats", "5") == 0
+    lengths = 5000, 3000, 9000, 4000, 8000
+    assert played.run("--only 2 --repeats 5", *lengths) == 0
     found = recording.load(played.own / "02.json")
     assert (found.length, found.repeats) == (5000, 5)
 
 
 def test_a_fault_is_tried_again(played: Played) -> None:
-    attempt = script(
-        BurstError("no answer"), TimelineError("no match"),
+    assert played.run(
+        "--only 2", BurstError("no answer"), TimelineError("no match"),
         StraceError("not yet"), psutil.NoSuchProcess(7), 1000,
-    )
-    assert played.run(attempt, "--only", "2") == 0
+    ) == 0
     assert played.tried == ["02"] * 5
     assert "attempts" not in played.text
 
@@ -158,8 +139,9 @@ def test_a_fault_is_one_sentence_and_harms_no_other(
 ) -> None:
     played.own.mkdir()
     (played.own / "02.json").write_text("from before")
-    attempt = script(9, 9, *[fault] * attempts, 9, 9)
-    assert played.run(attempt, "--only", "1,2,4", "--repeats", "2") == 1
+    assert played.run(
+        "--only 1,2,4 --repeats 2", 9, 9, *[fault] * attempts, 9, 9
+    ) == 1
     assert words in played.text
     assert played.tried == [*["01"] * 2, *["02"] * attempts, *["04"] * 2]
     assert (played.own / "02.json").read_text() == "from before"
@@ -167,10 +149,10 @@ def test_a_fault_is_one_sentence_and_harms_no_other(
 
 
 def test_strace_that_may_not_watch_ends_it(played: Played) -> None:
-    assert played.run(script(StraceError(
+    assert played.run("", StraceError(
         "strace could not attach: strace: attach: ptrace(PTRACE_SEIZE, 7): "
         "Operation not permitted"
-    ))) == 1
+    )) == 1
     assert played.tried == ["01"]
     assert "--cap-add=SYS_PTRACE" in played.text
     assert names(played.own) == []
@@ -181,16 +163,14 @@ def test_another_shape_is_kept_with_a_word_but_no_reference(
     played: Played, reference: bool
 ) -> None:
     played.patch.setattr(record, "unlike", lambda *of: "2 of 20")
-    words = ["--reference"] if reference else []
-    attempt = script(9000, 4000, 2000, 8000, 3000)
-    status = played.run(attempt, "--only", "2", *words)
-    assert status == reference
+    lengths = 9000, 4000, 2000, 8000, 3000
+    words = "--only 2" + " --reference" * reference
+    assert played.run(words, *lengths) == reference
     assert played.tried == ["02"] * 5
     assert "02: 2 of 20: this machine is too busy." in played.text
     assert names(played.reference) == []
-    if not reference:
-        best = recording.load(played.own / "02.json")
-        assert best.length == 2000
+    if not reference:  # the best of them
+        assert recording.load(played.own / "02.json").length == 2000
 
 
 @pytest.mark.parametrize(("before", "sentence"), [
@@ -200,11 +180,11 @@ def test_another_shape_is_kept_with_a_word_but_no_reference(
 def test_an_interrupt_keeps_what_there_is(
     played: Played, before: int, sentence: str
 ) -> None:
-    attempt = script(*[9] * before, KeyboardInterrupt())
-    assert played.run(attempt, "--only", "1,2,4") == 130
+    status = played.run("--only 1,2,4", *[9] * before, KeyboardInterrupt())
+    assert status == 130
     assert sentence in played.text
-    kept = ["01.json", "02.json"][:before]
-    assert [n for n in names(played.own) if "trace" not in n] == kept
+    kept = [name for name in names(played.own) if "trace" not in name]
+    assert kept == ["01.json", "02.json"][:before]
 
 
 def test_what_each_server_promises() -> None:
@@ -263,17 +243,11 @@ def test_servers_are_recorded(tmp_path: Path, monkeypatch: Patch) -> None:
         MADE.machine, {"strace": "6.1", "psutil": "7"}, "ab",
     )
 
-    def attempts(server: Server) -> tuple[Recording | None, str]:
+    def check(server: Server) -> None:
         for _ in range(3):  # there may be little time
             found, fault = record.record(server, results)
             if found:
                 break
-        return found, fault
-
-    servers = [by_name(n) for n in ("03", "05", "06-executor", "07")]
-    with ThreadPoolExecutor(4) as pool:
-        recorded = list(pool.map(attempts, servers))
-    for server, (found, fault) in zip(servers, recorded, strict=True):
         assert found is not None, fault
         file = found.save(tmp_path)
         assert recording.load(file) == found
@@ -286,30 +260,26 @@ def test_servers_are_recorded(tmp_path: Path, monkeypatch: Patch) -> None:
         for client in found.clients:
             assert client.answered - client.read >= found.delay * 1e6
 
+    servers = [by_name(n) for n in ("03", "05", "06-executor", "07")]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, servers))
+
 
 @live
 @pytest.mark.thorough
 def test_an_interrupt_leaves_nobody_behind(tmp_path: Path) -> None:
-    words = ["-m", "tools.bench", "record", "--only", "01", "--no-site",
-             "--repeats", "50", "--output", str(tmp_path / "out")]
-    with (tmp_path / "said").open("w+") as said:
-        process = subprocess.Popen(
-            [sys.executable, *words], cwd=ROOT, stdout=said,
-            stderr=subprocess.STDOUT, start_new_session=True,
-        )
-        own = psutil.Process(process.pid)
-        try:  # until server and strace are there
-            assert eventually(
-                lambda: len(own.children(recursive=True)) >= 2, SECONDS
-            )
-            below = own.children(recursive=True)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(SECONDS) == 130
-        finally:
-            process.kill()
-            process.wait()
-        said.seek(0)
-        assert "Interrupted before anything was recorded." in said.read()
-    _, alive = psutil.wait_procs(below, 30)
-    assert alive == []
+    process = Launched([
+        sys.executable, "-m", "tools.bench", "record", "--only", "01",
+        "--no-site", "--repeats", "50", "--output", str(tmp_path / "out"),
+    ], cwd=ROOT)
+    try:  # until server and strace are there
+        assert eventually(lambda: len(process.processes()) >= 3, SECONDS)
+        _, *below = process.processes()
+        process.signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 130
+        said = process.output + process.complaints
+    finally:
+        process.kill()
+    assert "Interrupted before anything was recorded." in said
+    assert not psutil.wait_procs(below, 30)[1]
     assert names(tmp_path / "out") == []

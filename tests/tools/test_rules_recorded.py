@@ -114,20 +114,29 @@ def seen(folder: Path) -> rules_seen.Conformance:
     return rules_seen.load(folder / "seen.json")
 
 
+AS_ALWAYS = {  # rule, server -> cell
+    ("polite", "one"): Cell(passed=3),
+    ("polite", "two"): Cell(
+        passed=1, skipped=2, why=["much too polite", "too polite"]
+    ),
+    ("strict", "one"): Cell(expected=1),
+    ("strict", "two"): Cell(passed=1),
+}
+
+
+def by_rule(cells: dict[tuple[str, str], Cell]) -> rules_seen.Table:
+    return {
+        rule: {name: cells[rule, name] for name in ("one", "two")}
+        for rule in ("polite", "strict")
+    }
+
+
 def test_a_whole_run_is_written_and_can_be_read(folder: Path) -> None:
     status, output = run(folder, "-n", "2")
     assert status == 0, output
     assert "seen.json was written." in output
     found = seen(folder)
-    assert found.rules == {
-        "polite": {
-            "one": Cell(passed=3),
-            "two": Cell(
-                passed=1, skipped=2, why=["much too polite", "too polite"]
-            ),
-        },
-        "strict": {"one": Cell(expected=1), "two": Cell(passed=1)},
-    }
+    assert found.rules == by_rule(AS_ALWAYS)
     assert found.lessons == {"silent": {
         "one": Cell(expected=1),
         "two above": Cell(expected=1),
@@ -172,14 +181,6 @@ FAILING = [
       {("polite", "two"): Cell(
           passed=2, skipped=2, why=["much too polite", "too polite"])})],
 ]  # fmt: skip
-AS_ALWAYS = {
-    ("polite", "one"): Cell(passed=3),
-    ("polite", "two"): Cell(
-        passed=1, skipped=2, why=["much too polite", "too polite"]
-    ),
-    ("strict", "one"): Cell(expected=1),
-    ("strict", "two"): Cell(passed=1),
-}
 
 
 @pytest.mark.thorough
@@ -193,10 +194,7 @@ def test_failures_are_written(
     assert "seen.json was written." in output
     found = seen(folder)
     wanted = AS_ALWAYS | {k: c for row in changes for k, c in row[2].items()}
-    assert found.rules == {
-        rule: {name: wanted[rule, name] for name in ("one", "two")}
-        for rule in ("polite", "strict")
-    }
+    assert found.rules == by_rule(wanted)
     others = "assert True" in str(changes)
     assert found.totals["failed"] == others + sum(
         cell.failed for cell in wanted.values()
@@ -288,23 +286,17 @@ def test_the_command_is_as_typed_and_names_no_folder_of_ours() -> None:
 @pytest.mark.thorough
 def test_test_sh_sees_paths_as_the_caller_does(tmp_path: Path) -> None:
     """The folder is not there, so that nothing runs."""
-    for given in (
-        ["--conformance", "nowhere/seen.json"],
-        ["--conformance=nowhere/seen.json"],
-        ["--conformance", f"{tmp_path}/nowhere/seen.json"],
+    file = f"{tmp_path}/nowhere/seen.json"
+    no_folder = f"cannot write {file}: its folder is not there."
+    for given, status, words in (
+        (["--conformance", "nowhere/seen.json"], 4, no_folder),
+        (["--conformance=nowhere/seen.json"], 4, no_folder),
+        (["--conformance", file], 4, no_folder),
+        (["--conformance"], 2, "--conformance needs a value"),
     ):
         done = subprocess.run(
             [ROOT / "test.sh", *given], cwd=tmp_path,
             capture_output=True, text=True, timeout=120,
         )
-        assert done.returncode == 4, done.stdout + done.stderr
-        assert (
-            f"cannot write {tmp_path}/nowhere/seen.json: its folder is not "
-            "there." in done.stderr
-        )
-    done = subprocess.run(
-        [ROOT / "test.sh", "--conformance"], cwd=tmp_path,
-        capture_output=True, text=True, timeout=120,
-    )
-    assert done.returncode == 2
-    assert "--conformance needs a value" in done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
+        assert words in done.stderr

@@ -29,14 +29,24 @@ DELAY = 0.001  # seconds; long enough for times that one can read
 Line = tuple[int, int, int, str]
 
 
-def trace(*lines: Line) -> list[calls.Call]:
+def built(
+    seen: list[Moments], processes: dict[int, int], *lines: Line,
+    owners: dict[int, int] | None = None,
+) -> Timeline:
+    """What these clients saw and these lines become.
+
+    processes: of the server's threads; owners: see `Server`.
+    """
     texts: dict[int, str] = {}
-    for thread, at, took, call in lines:
+    for thread, at, took, call in sorted(lines, key=lambda line: line[1]):
         seconds, rest = divmod(START + at, 1_000_000)
         text = f"{seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
         texts[thread] = texts.get(thread, "") + text
     made = [calls.parse(text, thread) for thread, text in texts.items()]
-    return sorted(itertools.chain(*made), key=lambda call: call.begin)
+    return build(
+        sorted(itertools.chain(*made), key=lambda call: call.begin), seen,
+        Server(processes, DELAY, owners or {}),
+    )
 
 
 def accept(fd: int, port: int) -> str:
@@ -106,8 +116,8 @@ ONE_BY_ONE = (  # two clients, one thread, as in step 02
 )
 
 
-def one_by_one(lines: tuple[Line, ...] = ONE_BY_ONE) -> Timeline:
-    return build(trace(*lines), TWO, Server({7: 7}, DELAY))
+def one_by_one(*lines: Line) -> Timeline:
+    return built(TWO, {7: 7}, *lines)
 
 
 def shown(spans: Iterable[Span]) -> list[str]:
@@ -118,8 +128,16 @@ def shown(spans: Iterable[Span]) -> list[str]:
     ]
 
 
+def lanes(made: Timeline) -> tuple[list[str], list[int]]:
+    """The names of the lanes, and the place of each client's."""
+    return (
+        [lane.name for lane in made.lanes],
+        [client.lane for client in made.clients],
+    )
+
+
 def test_one_client_after_the_other() -> None:
-    made = one_by_one()
+    made = one_by_one(*ONE_BY_ONE)
     first, second = made.clients
     assert (first.begun, first.connected, first.sent) == (0, 3, 5)
     assert (first.first_byte, first.done) == (1080, 1090)
@@ -127,9 +145,9 @@ def test_one_client_after_the_other() -> None:
     # The same descriptor again, for another client.
     assert (second.accepted, second.read) == (1110, 1125)
     assert second.answered == 2150
-    assert first.lane == second.lane == 0
+    assert lanes(made) == (["main"], [0, 0])
     (lane,) = made.lanes
-    assert (lane.name, lane.worker) == ("main", 0)
+    assert lane.worker == 0
     spans = shown(lane.spans)
     assert spans[:9] == [
         "wait 0-10", "work 10-12", "accept 12-15 for 0", "work 15-20 for 0",
@@ -151,26 +169,21 @@ def test_one_client_after_the_other() -> None:
     assert (made.calls[0], made.calls[-1]) == ((12, 1), (2150, 13))
 
 
-def with_one_more(line: Line) -> Timeline:
-    """The same server with one more call."""
-    lines = sorted((*ONE_BY_ONE, line), key=lambda each: each[1])
-    return one_by_one(tuple(lines))
-
-
 def test_what_is_not_the_request_or_its_answer() -> None:
     # Bytes behind the request; the page behind its head.
     for more in ((7, 1088, 1, recv(4, 3)), (7, 1072, 2, send(4))):
-        first = with_one_more(more).clients[0]
+        first = one_by_one(*ONE_BY_ONE, more).clients[0]
         assert (first.read, first.answered) == (30, 1050)
     # A file that has a descriptor which was a client's.
-    made = with_one_more((7, 1096, 2, 'read(4, "x"..., 10) = 10'))
+    more = (7, 1096, 2, 'read(4, "x"..., 10) = 10')
+    made = one_by_one(*ONE_BY_ONE, more)
     reads = [s for s in made.lanes[0].spans if s.kind == "read"]
     assert [span.begin for span in reads] == [25, 1120]
 
 
 def test_many_calls_are_counted_in_few_points() -> None:
     many = tuple((7, 200 + n, 0, OTHER) for n in range(700))
-    made = one_by_one((*ONE_BY_ONE[:4], *many, *ONE_BY_ONE[5:]))
+    made = one_by_one(*ONE_BY_ONE[:4], *many, *ONE_BY_ONE[5:])
     assert len(made.calls) <= MOST_COUNTS
     assert made.calls[-1][1] == sum(made.calls_by_name.values()) == 712
     for one in zip(*made.calls, strict=True):  # times, and counts
@@ -178,31 +191,25 @@ def test_many_calls_are_counted_in_few_points() -> None:
 
 
 def test_a_thread_for_each_connection() -> None:
-    made = build(
-        trace(
-            (7, -90, 100, poll(3)),
-            (7, 11, 1, accept(4, 40001)),
-            (7, 15, 20, clone(8)),
-            (8, 40, 2, recv(4)),
-            (8, 45, 1000, SLEEP),
-            (7, 50, 1, accept(5, 40002)),
-            (7, 55, 20, clone(9)),
-            (9, 80, 2, recv(5)),
-            (9, 85, 200, LOCK),  # for the interpreter: not for a client
-            (9, 290, 1000, SLEEP),
-            (7, 95, 5000, poll(3)),
-            (8, 1050, 5, send(4)),
-            (8, 1060, 5, close(4)),
-            (9, 1300, 5, send(5)),
-            (9, 1310, 5, close(5)),
-        ),
-        [moments(40001, 1060, 1070), moments(40002, 1310, 1320)],
-        Server({7: 7}, DELAY),
+    made = built(
+        [moments(40001, 1060, 1070), moments(40002, 1310, 1320)], {7: 7},
+        (7, -90, 100, poll(3)),
+        (7, 11, 1, accept(4, 40001)),
+        (7, 15, 20, clone(8)),
+        (8, 40, 2, recv(4)),
+        (8, 45, 1000, SLEEP),
+        (7, 50, 1, accept(5, 40002)),
+        (7, 55, 20, clone(9)),
+        (9, 80, 2, recv(5)),
+        (9, 85, 200, LOCK),  # for the interpreter: not for a client
+        (9, 290, 1000, SLEEP),
+        (7, 95, 5000, poll(3)),
+        (8, 1050, 5, send(4)),
+        (8, 1060, 5, close(4)),
+        (9, 1300, 5, send(5)),
+        (9, 1310, 5, close(5)),
     )
-    assert [client.lane for client in made.clients] == [1, 2]
-    assert [lane.name for lane in made.lanes] == [
-        "main", "thread 1", "thread 2",
-    ]  # fmt: skip
+    assert lanes(made) == (["main", "thread 1", "thread 2"], [1, 2])
     main, first, second = (shown(lane.spans) for lane in made.lanes)
     assert main[-1] == "wait 95-1320"
     assert first[0] == "read 40-42 for 0" and "wait 45-1045 for 0" in first
@@ -212,38 +219,33 @@ def test_a_thread_for_each_connection() -> None:
 def timers(ending: str = TIMEOUT) -> Timeline:
     """A loop that starts a timer's thread for each request."""
     bell = 'sendto(6, "!", 1, 0, NULL, 0) = 1'
-    return build(
-        trace(
-            (7, -90, 100, LOOK),
-            (7, 11, 1, accept(8, 40001)),
-            (7, 13, 1, accept(9, 40002)),
-            (7, 15, 2, LOOK),
-            (7, 20, 1, recv(9)),  # the second first
-            (7, 22, 5, clone(70)),
-            (7, 28, 10, LOCK),
-            (70, 30, 2, LOCK),
-            (7, 40, 1, recv(8)),
-            (7, 42, 5, clone(71)),
-            (71, 50, 990, ending),  # the younger thread begins to wait
-            (70, 60, 1000, ending),
-            (7, 60, 1000, LOOK),
-            (71, 1050, 1, bell),
-            (70, 1065, 1, bell),
-            (7, 1070, 2, send(8)),
-            (7, 1080, 2, send(9)),
-            (7, 1090, 2, close(8)),
-            (7, 1095, 2, close(9)),
-        ),
-        [moments(40001, 1075, 1080), moments(40002, 1085, 1090)],
-        Server({7: 7}, DELAY),
+    return built(
+        [moments(40001, 1075, 1080), moments(40002, 1085, 1090)], {7: 7},
+        (7, -90, 100, LOOK),
+        (7, 11, 1, accept(8, 40001)),
+        (7, 13, 1, accept(9, 40002)),
+        (7, 15, 2, LOOK),
+        (7, 20, 1, recv(9)),  # the second first
+        (7, 22, 5, clone(70)),
+        (7, 28, 10, LOCK),
+        (70, 30, 2, LOCK),
+        (7, 40, 1, recv(8)),
+        (7, 42, 5, clone(71)),
+        (71, 50, 990, ending),  # the younger thread begins to wait
+        (70, 60, 1000, ending),
+        (7, 60, 1000, LOOK),
+        (71, 1050, 1, bell),
+        (70, 1065, 1, bell),
+        (7, 1070, 2, send(8)),
+        (7, 1080, 2, send(9)),
+        (7, 1090, 2, close(8)),
+        (7, 1095, 2, close(9)),
     )
 
 
 def test_a_timers_thread_waits_for_the_request_it_was_started_for() -> None:
     made = timers()
-    names = [lane.name for lane in made.lanes]
-    assert names == ["main", "timer 1", "timer 2"]
-    assert [client.lane for client in made.clients] == [2, 1]
+    assert lanes(made) == (["main", "timer 1", "timer 2"], [2, 1])
     main, first, second = (shown(lane.spans) for lane in made.lanes)
     assert "wait 60-1060 for 1" in first
     # To ring is work for the same request, not an answer to it.
@@ -254,9 +256,7 @@ def test_a_timers_thread_waits_for_the_request_it_was_started_for() -> None:
 
 def test_a_lock_that_is_given_is_no_timer() -> None:
     made = timers(ending=LOCK)
-    names = [lane.name for lane in made.lanes]
-    assert names == ["main", "thread 1", "thread 2"]
-    assert [client.lane for client in made.clients] == [0, 0]
+    assert lanes(made) == (["main", "thread 1", "thread 2"], [0, 0])
 
 
 EXECUTOR = (
@@ -287,15 +287,12 @@ THREE = [
 ]  # fmt: skip
 
 
-def executor(lines: tuple[Line, ...] = EXECUTOR) -> Timeline:
-    return build(
-        trace(*sorted(lines, key=lambda line: line[1])), THREE,
-        Server({7: 7, 70: 7, 71: 7}, DELAY),
-    )  # fmt: skip
+def executor(*lines: Line) -> Timeline:
+    return built(THREE, {7: 7, 70: 7, 71: 7}, *lines)
 
 
 def test_an_executor_takes_requests_in_their_order() -> None:
-    made = executor()
+    made = executor(*EXECUTOR)
     assert [client.lane for client in made.clients] == [2, 1, 1]
     _, first, second = (shown(lane.spans) for lane in made.lanes)
     assert {"wait 55-1055 for 2", "wait 1060-2060 for 1"} <= set(first)
@@ -307,63 +304,54 @@ def test_an_executor_takes_requests_in_their_order() -> None:
 
 def test_sleeps_that_fit_no_request() -> None:
     with pytest.raises(TimelineError, match="2 sleeps for 3 requests"):
-        executor(tuple(x for x in EXECUTOR if x[:2] != (70, 1060)))
-    late = tuple(
-        (70, 1060, 1100, SLEEP) if x[:2] == (70, 1060) else x
-        for x in EXECUTOR
-        if x[:2] != (70, 2070)
-    )
+        executor(*(x for x in EXECUTOR if x[:2] != (70, 1060)))
+    late = [x for x in EXECUTOR if x[:2] not in ((70, 1060), (70, 2070))]
     with pytest.raises(TimelineError, match="could not be told"):
-        executor(late)
+        executor(*late, (70, 1060, 1100, SLEEP))
 
 
 def test_a_short_sleep_is_for_nobody() -> None:
-    made = executor((*EXECUTOR, (71, 1071, 300, SLEEP)))
+    made = executor(*EXECUTOR, (71, 1071, 300, SLEEP))
     assert "wait 1071-1371" in shown(made.lanes[2].spans)
 
 
-def ring(submitted: int, done: bool = True) -> str:
-    end = f"= {submitted}" if done else "<detached ...>"
-    return f"io_uring_enter(3, {submitted}, 1, GETEVENTS, NULL, 0) {end}"
+def ring(number: int) -> str:
+    return f"io_uring_enter(3, {number}, 1, GETEVENTS, NULL, 0) = {number}"
 
 
 def rings(owners: dict[int, int]) -> Timeline:
     """Two workers; the second serves nobody for a while."""
-    return build(
-        trace(
-            (7, 5, 5000, SLEEP),  # the parent
-            (70, -50, 70, ring(1)),
-            (71, -50, 73, ring(1)),
-            (70, 30, 4, ring(1)),  # hands over one receive
-            (70, 40, 6, ring(2)),  # one timer and one receive
-            (70, 50, 992, ring(1)),  # the other timer
-            (71, 30, 5, ring(1)),
-            (71, 45, 1010, ring(1)),
-            (70, 1050, 10, ring(2)),  # one answer and a close
-            (70, 1065, 20, ring(2)),  # the other
-            (71, 1060, 20, ring(2)),
-        ),
+    return built(
         [
             moments(40001, 1056, 1095),
             moments(40002, 1075, 1090, begun=6),
             moments(40003, 1070, 1080),
-        ],
-        Server({7: 7, 70: 70, 71: 71}, DELAY, owners),
+        ], {7: 7, 70: 70, 71: 71},
+        (7, 5, 5000, SLEEP),  # the parent
+        (70, -50, 70, ring(1)),
+        (71, -50, 73, ring(1)),
+        (70, 30, 4, ring(1)),  # hands over one receive
+        (70, 40, 6, ring(2)),  # one timer and one receive
+        (70, 50, 992, ring(1)),  # the other timer
+        (71, 30, 5, ring(1)),
+        (71, 45, 1010, ring(1)),
+        (70, 1050, 10, ring(2)),  # one answer and a close
+        (70, 1065, 20, ring(2)),  # the other
+        (71, 1060, 20, ring(2)),
+        owners=owners,
     )
 
 
 def test_rings_tell_the_moments_by_their_calls() -> None:
     made = rings({40001: 70, 40002: 70, 40003: 71})
-    assert [
-        (c.accepted, c.read, c.answered, c.lane) for c in made.clients
-    ] == [
-        # One operation handed over: one connection had come, not two.
-        (20, 34, 1050, 0), (34, 46, 1065, 0), (23, 35, 1060, 1),
-    ]  # fmt: skip
-    assert [(lane.name, lane.worker) for lane in made.lanes] == [
-        ("worker 1", 0), ("worker 2", 1),  # and none for the parent
-    ]  # fmt: skip
-    for lane in made.lanes:
+    # One operation handed over: one connection had come, not two.
+    assert [(c.accepted, c.read, c.answered) for c in made.clients] == [
+        (20, 34, 1050), (34, 46, 1065), (23, 35, 1060),
+    ]
+    # None for the parent.
+    assert lanes(made) == (["worker 1", "worker 2"], [0, 0, 1])
+    for number, lane in enumerate(made.lanes):
+        assert lane.worker == number
         assert {span.kind for span in lane.spans} == {"wait", "work"}
         assert {span.client for span in lane.spans} == {NOBODY}
     # But what the parent does counts.
@@ -373,50 +361,41 @@ def test_rings_tell_the_moments_by_their_calls() -> None:
 
 
 def test_threads_of_two_workers() -> None:
-    made = build(
-        trace(
-            (8, 10, 1, accept(4, 40002)),
-            (81, 12, 1, recv(4)),
-            (7, 14, 1, accept(4, 40001)),  # the same number, elsewhere
-            (7, 16, 1, recv(4)),
-            (81, 20, 1, send(4)),
-            (7, 25, 1, send(4)),
-        ),
-        [moments(40001, 30, 40), moments(40002, 30, 40)],
-        Server({7: 7, 8: 8, 81: 8}, DELAY),
+    made = built(
+        [moments(40001, 30, 40), moments(40002, 30, 40)], {7: 7, 8: 8, 81: 8},
+        (8, 10, 1, accept(4, 40002)),
+        (81, 12, 1, recv(4)),
+        (7, 14, 1, accept(4, 40001)),  # the same number, elsewhere
+        (7, 16, 1, recv(4)),
+        (81, 20, 1, send(4)),
+        (7, 25, 1, send(4)),
     )
-    lanes = [(lane.name, lane.worker) for lane in made.lanes]
-    assert lanes == [
-        ("worker 1", 0), ("worker 2", 1), ("worker 2, thread 1", 1),
-    ]  # fmt: skip
-    assert [client.lane for client in made.clients] == [0, 2]
+    names = ["worker 1", "worker 2", "worker 2, thread 1"]
+    assert lanes(made) == (names, [0, 2])
+    assert [lane.worker for lane in made.lanes] == [0, 1, 1]
 
 
 def test_a_descriptor_that_is_closed_and_taken_at_the_same_time() -> None:
     """An accept begun before a close can give back what that closed."""
-    made = build(
-        trace(
-            (7, 10, 1, accept(4, 40001)),
-            (8, 20, 1, recv(4)),
-            (7, 22, 78, accept(4, 40002)),
-            (8, 30, 1, send(4)),
-            (8, 90, 1, close(4)),
-            (8, 110, 1, recv(4)),
-            (8, 120, 1, send(4)),
-        ),
-        [moments(40001, 40, 50), moments(40002, 130, 140)],
-        Server({7: 7, 8: 7}, DELAY),
+    made = built(
+        [moments(40001, 40, 50), moments(40002, 130, 140)], {7: 7, 8: 7},
+        (7, 10, 1, accept(4, 40001)),
+        (8, 20, 1, recv(4)),
+        (7, 22, 78, accept(4, 40002)),
+        (8, 30, 1, send(4)),
+        (8, 90, 1, close(4)),
+        (8, 110, 1, recv(4)),
+        (8, 120, 1, send(4)),
     )
     assert [c.answered for c in made.clients] == [30, 120]
 
 
 def test_a_call_that_was_not_seen() -> None:
-    for missing, what in (
-        (1105, "accepted"), (1120, "read"), (2150, "answered"),
-    ):
+    whats = {1105: "accepted", 1120: "read", 2150: "answered"}
+    for missing, what in whats.items():
         lines = tuple(line for line in ONE_BY_ONE if line[1] != missing)
         with pytest.raises(TimelineError, match=f"not seen to be {what}"):
-            one_by_one(lines)
+            one_by_one(*lines)
 
 
 def test_times_that_cannot_be() -> None:
@@ -430,7 +409,7 @@ def test_times_that_cannot_be() -> None:
         moved = {name: START + at for name, at in wrong.items()}
         seen = [TWO[0], replace(TWO[1], **moved)]
         with pytest.raises(TimelineError, match="clocks"):
-            build(trace(*ONE_BY_ONE), seen, Server({7: 7}, DELAY))
+            built(seen, {7: 7}, *ONE_BY_ONE)
 
 
 # Fewer spans -------------------------------------------------------------

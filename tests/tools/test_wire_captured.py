@@ -90,8 +90,7 @@ def test_the_clients_still_send_the_committed_bytes(
 def test_a_run_is_saved_and_shown(
     reference: bool, tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
-    one = {"head": wire.REQUESTS["head"]}
-    monkeypatch.setattr(wire, "REQUESTS", one)
+    monkeypatch.setattr(wire, "REQUESTS", {"head": wire.REQUESTS["head"]})
     monkeypatch.setattr(exchange, "REFERENCE", tmp_path / "reference")
     options = argparse.Namespace(
         reference=reference, output=None if reference else tmp_path / "own",

@@ -16,8 +16,9 @@ from tools import peers
 from tools.bench import plan, preflight, table, wrk
 from tools.bench.outcome import as_typed
 from tools.bench.peers import start
-from tools.bench.run import measure_all, point_of, skip, sweep
+from tools.bench.run import measure_all, skip, sweep
 from tools.bench.session import (
+    Option,
     Session,
     add_options,
     common_options,
@@ -58,6 +59,9 @@ EXPERIMENTS = {
     )
 }
 
+NO_SITE: Option = (
+    "--no-site", {"action": "store_true", "help": "do not build the site"}
+)
 ABOUT = """\
 Measures the servers under load, prints a table, keeps the figures in
 results/ and builds the site with them.
@@ -88,7 +92,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
     mode = parser.add_mutually_exclusive_group().add_argument
     for name, text in MODES.items():
         mode(f"--{name}", action="store_true", help=text)
@@ -110,12 +113,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "all)", f"--full: {FULL_REPEATS}, its sweep {SWEEP_REPEATS}, "
         f"--peers: {PEER_REPEATS}, else 1",
     )
-    add(
+    parser.add_argument(
         "--load", choices=("ab", "python"),
         help="the load generator: ab, or the built-in client written in "
         "Python (default: ab if it can be had)",
     )
-    add("--no-site", action="store_true", help="do not build the site")
+    add_options(parser, [NO_SITE])
     options = parser.parse_args(arguments)
     options.command = as_typed(arguments)
     try:
@@ -250,8 +253,7 @@ def _run(session: Session) -> None:
     measure_all(session, tasks, repeats)
     if options.full:
         tasks = plan.syscalls(servers)
-        missing = preflight.no_strace()
-        if missing:
+        if missing := preflight.no_strace():
             skip(session, tasks, missing)
         else:  # counts hardly vary
             measure_all(session, tasks, 1)
@@ -269,13 +271,10 @@ def _run_peers(session: Session) -> None:
     there = [p for p in options.peers if p.name not in missing]
     results.tools.update(start.versions(there))
     tasks = plan.peers(options.peers, options.servers, version is not None)
-    measure_all(
-        session, [t for t in tasks if t.server.name not in missing],
-        PEER_REPEATS,
-    )
-    for task in tasks:
-        if task.server.name in missing:
-            session.skip(point_of(task), missing[task.server.name])
+    possible = [t for t in tasks if t.server.name not in missing]
+    measure_all(session, possible, PEER_REPEATS)
+    for name, why in missing.items():
+        skip(session, [t for t in tasks if t.server.name == name], why)
 
 
 def _build_site(console: Console, **environment: str) -> int:
@@ -316,9 +315,7 @@ def experiment_options(
     add_options(parser, getattr(module, "OPTIONS", ()))
     common_options(parser, getattr(module, "PLACE", name))
     if hasattr(module, "ON_EVERY_PAGE"):
-        parser.add_argument(
-            "--no-site", action="store_true", help="do not build the site"
-        )
+        add_options(parser, [NO_SITE])
 
 
 def run(name: str, module: ModuleType, options: argparse.Namespace) -> int:

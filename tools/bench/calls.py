@@ -108,13 +108,10 @@ class Call:
 
 def read(folder: Path) -> list[Call]:
     """The calls of all threads, in the order in which they began."""
-    found = [
-        call
-        for file in folder.glob("calls.*")
-        for call in parse(
-            file.read_text(errors="replace"), int(file.suffix[1:])
-        )
-    ]
+    found: list[Call] = []
+    for file in folder.glob("calls.*"):
+        text = file.read_text(errors="replace")
+        found += parse(text, thread=int(file.suffix[1:]))
     return sorted(found, key=lambda call: call.begin)
 
 
@@ -133,9 +130,7 @@ def parse(text: str, thread: int) -> list[Call]:
         begin = int(found[1]) * 1_000_000 + int(found[2])
         if calls and (calls[-1].end is None or calls[-1].end > begin):
             calls[-1] = replace(calls[-1], end=begin)
-        ended = ENDED.fullmatch(found[4])
-        unended = UNENDED.fullmatch(found[4])
-        if ended:
+        if ended := ENDED.fullmatch(found[4]):
             took = round(float(ended["seconds"] or 0) * 1_000_000)
             result = ended["result"]
             calls.append(Call(
@@ -143,6 +138,6 @@ def parse(text: str, thread: int) -> list[Call]:
                 None if result == "?" else int(result, 0),
                 ended["error"] or "",
             ))
-        elif unended:
+        elif unended := UNENDED.fullmatch(found[4]):
             calls.append(Call(thread, begin, found[3], unended[1]))
     return calls

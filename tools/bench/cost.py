@@ -14,9 +14,9 @@ it at the end (ended threads included), less those before the load.
 """
 
 import contextlib
+import re
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from tools.common.launch import Launched
 
 SAMPLE_SECONDS = 0.17  # not a divisor of 0.1 s: waves of clients differ
 TREE_SECONDS = 1.0  # looking for new worker processes costs more
-SWITCHES = ("voluntary_ctxt", "nonvoluntary_ctxt")
+SWITCHES = re.compile(r"voluntary_ctxt_switches:\s+(\d+)")  # and non...
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,20 @@ class Meter:
         """Look at memory and threads once."""
         if time.monotonic() - self._looked > TREE_SECONDS:
             self._look()
-        self._memory = max(self._memory, self._held())
-        threads = int(sum(self._each(lambda p: p.num_threads())))
+        alone = len(self._members) == 1  # cheaper
+        threads = 0
+        held: list[tuple[int, int]] = []  # RSS and USS of each
+        for member in self._members:
+            with contextlib.suppress(psutil.Error):  # it has just ended
+                threads += member.num_threads()
+                if alone:
+                    held.append((member.memory_info().rss, 0))
+                else:
+                    full = member.memory_full_info()
+                    held.append((full.rss, full.uss))
+        held.sort(reverse=True)  # the largest first
+        memory = sum(r for r, _ in held[:1]) + sum(u for _, u in held[1:])
+        self._memory = max(self._memory, memory)
         self._threads = max(self._threads, threads)
 
     def read(self) -> Cost:
@@ -106,26 +118,6 @@ class Meter:
         """Find its processes."""
         self._members = self._process.processes() or self._members
         self._looked = time.monotonic()
-
-    def _each(self, of: Callable[[psutil.Process], float]) -> list[float]:
-        """A figure of each process that has not just ended."""
-        found = []
-        for member in self._members:
-            with contextlib.suppress(psutil.Error, OSError):
-                found.append(of(member))
-        return found
-
-    def _held(self) -> int:
-        """Bytes that the processes hold; see the top of this file."""
-        if len(self._members) == 1:  # cheaper
-            return int(sum(self._each(lambda p: p.memory_info().rss)))
-        held: list[tuple[int, int]] = []  # RSS and USS of each
-        for member in self._members:
-            with contextlib.suppress(psutil.Error):
-                info = member.memory_full_info()
-                held.append((info.rss, info.uss))
-        held.sort(reverse=True)
-        return sum(r for r, _ in held[:1]) + sum(u for _, u in held[1:])
 
 
 def _cpu(process: psutil.Process) -> tuple[float, float]:
@@ -150,16 +142,9 @@ def switches(server: Launched) -> int:
     found = 0
     for member in server.processes():
         with contextlib.suppress(psutil.Error, OSError):
-            found += _switches(member)
+            if sys.platform != "linux":
+                found += sum(member.num_ctx_switches())
+                continue
+            for status in Path(f"/proc/{member.pid}/task").glob("*/status"):
+                found += sum(map(int, SWITCHES.findall(status.read_text())))
     return found
-
-
-def _switches(process: psutil.Process) -> int:
-    if sys.platform != "linux":
-        return sum(process.num_ctx_switches())
-    lines = [
-        line
-        for status in Path(f"/proc/{process.pid}/task").glob("*/status")
-        for line in status.read_text().splitlines()
-    ]
-    return sum(int(x.split()[1]) for x in lines if x.startswith(SWITCHES))

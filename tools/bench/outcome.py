@@ -38,15 +38,11 @@ def any_fault(report: Report, late: bool) -> str | None:
     if report.non_2xx:
         return f"{report.non_2xx} answers were errors (not 2xx)"
     if report.failed > report.requests:
-        return (
-            f"more requests failed ({report.failed}) than were answered "
-            f"({report.requests})"
-        )
+        return (f"more requests failed ({report.failed}) than were answered "
+                f"({report.requests})")
     if late or not report.finished:
-        return (
-            f"interrupted after {report.seconds:.0f} s: the server had "
-            "stopped answering"
-        )
+        return (f"interrupted after {report.seconds:.0f} s: the server had "
+                "stopped answering")
     return None
 
 

@@ -117,18 +117,13 @@ def peers(
     differ. ab cannot do that. It asks in HTTP/1.0, and some peers then
     close the connection.
     """
-    keep = Load(PEER_CLIENTS, MANY, PEER_SECONDS, keep_alive=True)
-    loads: dict[str, Load | wrk.Load] = {"peer-keep": keep}
+    new = Load(PEER_CLIENTS, MANY, PEER_SECONDS)
+    loads: dict[str, Load | wrk.Load]
+    loads = {"peer-keep": replace(new, keep_alive=True)}
     if with_wrk:
-        loads = {
-            f"peer-{name}": wrk.Load(
-                PEER_CLIENTS, PEER_SECONDS, differ=name == "differ"
-            )
-            for name in ("keep", "differ")
-        }
-    loads |= {
-        "peer-new": _possible(Load(PEER_CLIENTS, MANY, PEER_SECONDS)),
-    }
+        keep = wrk.Load(PEER_CLIENTS, PEER_SECONDS)
+        loads = {"peer-keep": keep, "peer-differ": replace(keep, differ=True)}
+    loads["peer-new"] = _possible(new)
     tasks = []
     for suite, load in loads.items():
         tasks += [Task(one, suite, 0.0, load) for one in peers]

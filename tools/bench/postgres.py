@@ -134,13 +134,10 @@ def postgres(limit: int) -> Iterator[Postgres]:
                 "initdb", "-D", "data", "-U", "postgres", "--auth=trust",
                 "--no-locale", "--encoding=UTF8", "--no-sync",
             )
-            options = (
-                f"-k {name} -c listen_addresses= -c fsync=off "
-                f"-c max_connections={limit}"
-            )
             one.run(
-                "pg_ctl", "-D", "data", "-l", "log", "-o", options, "-w",
-                "start",
+                "pg_ctl", "-D", "data", "-l", "log", "-w", "start", "-o",
+                f"-k {name} -c listen_addresses= -c fsync=off "
+                f"-c max_connections={limit}",
             )
             one.sql(f"create role {ROLE} login")
             yield one

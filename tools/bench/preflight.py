@@ -55,10 +55,8 @@ def output_of(*command: str, seconds: float = OUTPUT_SECONDS) -> str:
 
 def find_ab(console: Console) -> bool:
     """True if ab can be used; installs it if we may, else says how."""
-    return obtain(
-        console, "ab (ApacheBench)", _ab_version,
-        "with the Apache web server",
-    )
+    title, comes = "ab (ApacheBench)", "with the Apache web server"
+    return obtain(console, title, _ab_version, comes)
 
 
 def obtain(
@@ -106,8 +104,7 @@ def tool_versions(load: str) -> dict[str, str]:
     found = {"psutil": importlib.metadata.version("psutil")}
     if load == "ab":
         found["ab"] = _ab_version() or "?"
-    strace = re.search(r"version (\S+)", output_of("strace", "-V"))
-    if strace:
+    if strace := re.search(r"version (\S+)", output_of("strace", "-V")):
         found["strace"] = strace[1]
     return found
 
@@ -242,10 +239,8 @@ def _kernel() -> str:
 
 
 def _cpu_name() -> str:
-    found = re.search(
-        r"^(?:model name|Model)\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.M
-    )
-    if found:
+    pattern = r"^(?:model name|Model)\s*:\s*(.+)$"
+    if found := re.search(pattern, _text("/proc/cpuinfo"), re.M):
         return found[1].strip()
     name = output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()
     return name or platform.processor() or platform.machine()

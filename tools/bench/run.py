@@ -1,6 +1,6 @@
 """Measures the suites of ./bench.sh: servers and peers side by side."""
 
-import contextlib
+from contextlib import AbstractContextManager
 from functools import partial
 
 from tools.bench import plan
@@ -18,13 +18,9 @@ def measure_all(
     session: Session, tasks: list[plan.Task], repeats: int
 ) -> None:
     """Measure tasks, their repeats interleaved."""
-    session.rounds(
-        [
-            (point_of(task), partial(measure, session, task))
-            for task in tasks
-        ],
-        repeats,
-    )
+    session.rounds([
+        (point_of(task), partial(measure, session, task)) for task in tasks
+    ], repeats)
 
 
 def sweep(
@@ -105,9 +101,7 @@ def measure(session: Session, task: plan.Task) -> Run:
     return one
 
 
-def launch(
-    task: plan.Task,
-) -> contextlib.AbstractContextManager[Running]:
+def launch(task: plan.Task) -> AbstractContextManager[Running]:
     """The task's server, started and stopped. Raises ServerError."""
     if isinstance(task.server, Peer):
         return peers.start(task.server)

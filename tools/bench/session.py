@@ -6,7 +6,6 @@ holds the results, saves them after every run, and prints.
 """
 
 import argparse
-import functools
 import resource
 import shlex
 import shutil
@@ -26,21 +25,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tools.bench import ab, preflight, strace, wrk
+from tools.bench import ab, outcome, preflight, strace, wrk
 from tools.bench.cost import Meter
 from tools.bench.interpreters import Interpreter, InterpreterError
 from tools.bench.load import PROGRAMS, SHOWN, Load, patience, run_load
 from tools.bench.numbers import number
-from tools.bench.outcome import (
-    add,
-    any_fault,
-    as_typed,
-    keep_raw,
-    make_reference,
-    own_folder,
-    take_cost,
-    take_report,
-)
 from tools.bench.report import NoFigures
 from tools.bench.server import Running, ServerError, start
 from tools.bench.table import Columns, show_points, typed
@@ -137,24 +126,20 @@ def servers_option(
     default: Sequence[Server] = SERVERS, among: Sequence[Server] = SERVERS
 ) -> Option:
     """``--only``: a list of servers, some of those that there are."""
+
+    def check(text: str) -> list[Server]:
+        try:
+            chosen = select(text, among)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        if not chosen:
+            raise argparse.ArgumentTypeError("it names no server")
+        return chosen
+
     return "--only", {
-        "type": functools.partial(some_servers, among=among),
-        "default": list(default), "metavar": "LIST",
+        "type": check, "default": list(default), "metavar": "LIST",
         "help": "servers: step numbers or names, as in --only 03,06-protocol",
     }
-
-
-def some_servers(
-    text: str, among: Sequence[Server] = SERVERS
-) -> list[Server]:
-    """A check for argparse: servers by step or name."""
-    try:
-        chosen = select(text, among)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not chosen:
-        raise argparse.ArgumentTypeError("it names no server")
-    return chosen
 
 
 def some_of(
@@ -183,14 +168,15 @@ class Session:
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self.options = options
-        self.folder: Path = options.output or own_folder()
+        self.folder: Path = options.output or outcome.own_folder()
         self.console = a_console()
         self.begun = time.monotonic()
-        command = getattr(options, "command", "") or as_typed(sys.argv[1:])
-        load = getattr(options, "load", "") or (
-            "ab" if shutil.which("ab") else "python"
+        command = outcome.as_typed(sys.argv[1:])
+        load = "ab" if shutil.which("ab") else "python"
+        self.results = preflight.fresh(
+            getattr(options, "command", command), name,
+            getattr(options, "load", load),
         )
-        self.results = preflight.fresh(command, name, load)
 
     @property
     def points(self) -> list[Point]:
@@ -263,7 +249,7 @@ class Session:
 
     def keep(self, point: Point, one: Run) -> None:
         """Add a run to its point, and save."""
-        add(self.results, point, one)
+        outcome.add(self.results, point, one)
         self.save()
 
     def skip(self, point: Point, reason: str) -> None:
@@ -304,16 +290,16 @@ class Session:
         else:
             meter = Meter(process)
             text, late = run_load(words, most, meter.sample)
-            take_cost(one, meter.read())
+            outcome.take_cost(one, meter.read())
         wall, cpu = time.monotonic() - begun, _children() - ours
-        keep_raw(self.folder, name or "server", one.command, text)
+        outcome.keep_raw(self.folder, name or "server", one.command, text)
         try:
             report = (wrk if program == "wrk" else ab).parse(text)
         except NoFigures as error:
             one.requests, one.error = error.requests, str(error)
         else:
-            take_report(one, report, timed=not count)
-            one.error = any_fault(report, late)
+            outcome.take_report(one, report, timed=not count)
+            one.error = outcome.any_fault(report, late)
             if load.keep_alive and program != "wrk" and report.requests:
                 kept = report.kept_alive / report.requests
                 one.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
@@ -396,7 +382,7 @@ def conduct(
     if status == 130:
         said = "Interrupted: what was measured is in"
     elif options.reference and status == 0:
-        folder = make_reference(folder, DATA / (place or name))
+        folder = outcome.make_reference(folder, DATA / (place or name))
     session.say(f"\n{said} {typed(folder)}")
     return status
 

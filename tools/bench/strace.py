@@ -48,8 +48,7 @@ def count(pids: list[int]) -> Iterator[Counter]:
     strace cannot take hold of them.
     """
     words = ["strace", "-f", "-c"]
-    shown = [*words, *(word for pid in pids for word in ("-p", str(pid)))]
-    counter = Counter(" ".join(shown))
+    counter = Counter(" ".join([*words, *(f"-p {pid}" for pid in pids)]))
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "table")
         with attached(words, pids, table):
@@ -76,17 +75,18 @@ def attached(
             start_new_session=True,  # Ctrl-C is ours: we end it
         )
 
+    def said() -> str:
+        return errors.read_text(errors="replace").strip()
+
     def attached() -> bool:
-        said = errors.read_text(errors="replace")
-        return all(f"Process {pid} attached" in said for pid in pids)
+        return all(f"Process {pid} attached" in said() for pid in pids)
 
     try:
         eventually(
             lambda: attached() or process.poll() is not None, ATTACH_SECONDS
         )
         if not attached():
-            said = errors.read_text(errors="replace").strip().splitlines()
-            last = said[-1] if said else "it said nothing"
+            last = said().rpartition("\n")[2] or "it said nothing"
             raise StraceError(f"strace could not attach: {last}")
         yield
     finally:

@@ -20,6 +20,7 @@ Facts about wrk 4 that this file knows, so that no other has to:
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tools.bench import preflight
 from tools.bench.report import NoFigures, Report
@@ -29,7 +30,6 @@ DIFFER = "tools/bench/differ.lua"  # from the root of the repository
 TIMEOUT_SECONDS = 10  # an answer after this is none
 MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-WrkError = NoFigures
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,14 @@ class Load:
 
     clients: connections kept open; seconds: how long (whole seconds);
     threads: of wrk itself, each with its part of the connections; differ:
-    does each request have another target?
+    does each request have another target? keep_alive: always.
     """
 
     clients: int
     seconds: int
     threads: int = 1
     differ: bool = False
-
-    @property
-    def keep_alive(self) -> bool:
-        """It always keeps its connections."""
-        return True
+    keep_alive: ClassVar = True
 
     def command(
         self, url: str, program: tuple[str, ...] = ("wrk",)
@@ -65,7 +61,7 @@ class Load:
 def parse(text: str) -> Report:
     """The figures in an output of wrk.
 
-    Raises WrkError if there are none: wrk could not connect, was used
+    Raises NoFigures if there are none: wrk could not connect, was used
     wrongly, or the text is not wrk's.
     """
     announced = re.search(r"^Running ([\d.]+)([a-z]+) test @ ", text, re.M)
@@ -91,10 +87,7 @@ def parse(text: str) -> Report:
         per_second = requests / seconds if seconds else 0.0
     read = float(done[4]) * BYTES[done[5]]
     return Report(
-        requests=requests,
-        failed=sum(errors.values()),
-        non_2xx=int(bad[1]) if bad else 0,
-        seconds=seconds,
+        requests, sum(errors.values()), int(bad[1]) if bad else 0, seconds,
         per_second=per_second,
         response_bytes=read / int(done[1]) if int(done[1]) else None,
         finished=seconds >= _ms(announced[1], announced[2]) / 1000,
@@ -114,9 +107,9 @@ def version() -> str | None:
 
 
 def _ms(number: str, unit: str) -> float:
-    """A time in milliseconds. Raises WrkError for an unknown unit."""
+    """A time in milliseconds. Raises NoFigures for an unknown unit."""
     if unit not in MS:
-        raise WrkError(f"wrk printed a time in {unit!r}, which is no unit")
+        raise NoFigures(f"wrk printed a time in {unit!r}, which is no unit")
     return float(number) * MS[unit]
 
 
@@ -134,14 +127,14 @@ def _latency(text: str) -> dict[str, float]:
     return found | {"max": _ms(row[3], row[4])}
 
 
-def _why_none(text: str) -> WrkError:
+def _why_none(text: str) -> NoFigures:
     """Why an output holds no figures."""
     refused = re.search(r"^unable to connect to \S+ (.+)$", text, re.M)
     if refused:
-        return WrkError(f"wrk could not connect: {refused[1].lower()}")
+        return NoFigures(f"wrk could not connect: {refused[1].lower()}")
     usage = re.search(r"^(?:wrk: )?(.+)\n+Usage: wrk ", text)
     if usage:
-        return WrkError(f"wrk does not accept its command: {usage[1]}")
+        return NoFigures(f"wrk does not accept its command: {usage[1]}")
     if "wrk" not in text and "test @" not in text:
-        return WrkError("the output is not wrk's")
-    return WrkError("wrk ended without figures")
+        return NoFigures("the output is not wrk's")
+    return NoFigures("wrk ended without figures")

@@ -41,14 +41,12 @@ def to_json(data: Any, indent: str = "") -> str:
     deeper = indent + " "
     if isinstance(data, dict):
         parts = [
-            f"{json.dumps(name)}: {to_json(value, deeper)}"
+            f"{deeper}{json.dumps(name)}: {to_json(value, deeper)}"
             for name, value in data.items()
         ]
     else:
-        parts = [to_json(value, deeper) for value in data]
-    begin, end = "{}" if isinstance(data, dict) else "[]"
-    inside = ",\n".join(deeper + part for part in parts)
-    return f"{begin}\n{inside}\n{indent}{end}"
+        parts = [deeper + to_json(value, deeper) for value in data]
+    return "\n".join([line[0], ",\n".join(parts), indent + line[-1]])
 
 
 @contextlib.contextmanager

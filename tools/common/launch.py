@@ -29,6 +29,7 @@ READY = re.compile(r"Serving on (http://[\d.]+:(\d+)/) \(Ctrl-C to stop\)\n")
 READY_SECONDS = 15.0  # for a server to print it
 STOP_SECONDS = 8.0  # it promises 5; after this it is killed
 POLL_SECONDS = 0.005
+ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP  # what ends us
 
 
 class LaunchError(Exception):
@@ -53,7 +54,8 @@ def later(*numbers: signal.Signals) -> Iterator[None]:
     """What these signals do is done when the block is over.
 
     An exception in the middle of Popen would leave a child that nobody
-    knows. A signal without a handler of Python's does what it does.
+    knows, and one after wait4() a child whose end nobody knows. A signal
+    without a handler of Python's does what it does.
     """
     came: list[int] = []
     before = {}
@@ -97,7 +99,7 @@ class Launched:
         self._seen: list[psutil.Process] = []
         self.switches: int | None = None  # context switches, once ended
         try:
-            with later(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with later(*ENDING):
                 self._child = subprocess.Popen(
                     [*shell, *words], cwd=cwd, env=environment,
                     stdin=subprocess.DEVNULL, stdout=self._out,
@@ -176,11 +178,12 @@ class Launched:
     def status(self) -> int | None:
         """Its exit status (negative: the signal), None: still running."""
         if self._status is None:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                self._status = os.waitstatus_to_exitcode(status)
-                self._child.returncode = self._status
-                self.switches = usage.ru_nvcsw + usage.ru_nivcsw
+            with later(*ENDING):  # a status is told once only
+                pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+                if pid:
+                    self._status = os.waitstatus_to_exitcode(status)
+                    self._child.returncode = self._status
+                    self.switches = usage.ru_nvcsw + usage.ru_nivcsw
         return self._status
 
     def signal(self, number: int) -> None:
@@ -250,11 +253,11 @@ class Launched:
 
 
 @functools.cache
-def why_no_uring(python: str = sys.executable) -> str:
+def why_no_uring() -> str:
     """Why step 07 has no io_uring here, a sentence; "" if it has."""
-    command = [python, str(ROOT / "07_parallel" / "uring.py")]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False
+        [sys.executable, str(ROOT / "07_parallel" / "uring.py")],
+        capture_output=True, text=True, check=False,
     )
     why = done.stdout + done.stderr if done.returncode else ""
     return " ".join(why.split())

@@ -124,8 +124,7 @@ class Recording:
         """The most threads that waited for a request each, at once."""
         return most_at_once(
             (span.begin, span.end)
-            for lane in self.lanes
-            for span in lane.spans
+            for lane in self.lanes for span in lane.spans
             if span.client != NOBODY and span.kind == "wait"
         )
 
@@ -140,9 +139,7 @@ def most_at_once(spans: Iterable[tuple[int, int]]) -> int:
     One that ends as the next begins does not overlap it.
     """
     changes = sorted(
-        change
-        for begin, end in spans
-        if begin < end
+        change for begin, end in spans if begin < end
         for change in ((begin, 1), (end, -1))
     )
     now = most = 0

@@ -6,6 +6,7 @@ One run of ``./bench.sh`` is one folder: ``results.json`` in the shape of
 are folders of `OWN`, named by their date.
 """
 
+import contextlib
 import statistics
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -231,8 +232,7 @@ class Results:
     def suite(self, suite: str, server: str | None = None) -> list[Point]:
         """All points of a suite, of one server or of all."""
         return [
-            point
-            for point in self.points
+            point for point in self.points
             if point.suite == suite and server in (None, point.server)
         ]
 
@@ -282,16 +282,14 @@ def _make(kind: type, data: dict[str, Any]) -> Any:
     return kind(**{k: v for k, v in data.items() if k in known})
 
 
-def newest_own(modes: tuple[str, ...] = STEPS) -> Path | None:
-    """The folder of the reader's newest usable run in one of these modes.
+def newest_own() -> Path | None:
+    """The folder of the reader's newest usable run of the steps, or None.
 
-    None if there is none. A smoke run only shows that everything works,
-    and an experiment measures something else: neither is for the steps.
+    A smoke run only shows that everything works, and an experiment
+    measures something else: neither is one.
     """
     for file in sorted(OWN.glob("*/results.json"), reverse=True):
-        try:
-            if load(file.parent).mode in modes:
+        with contextlib.suppress(DataError):
+            if load(file.parent).mode in STEPS:
                 return file.parent
-        except DataError:
-            continue
     return None

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,6 +72,11 @@ class Report:
     def failures(self) -> list[Outcome]:
         """The tests that failed."""
         return [o for o in self.outcomes if not o.passed]
+
+    @property
+    def missing(self) -> str:
+        """Why it has not passed, in a line."""
+        return self.trouble or "; ".join(o.title for o in self.failures)
 
 
 def told(outcome: Outcome) -> list[str]:
@@ -182,28 +187,25 @@ def run_apart(
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     environment.pop("PYTEST_ADDOPTS", None)
-    examiner = subprocess.Popen(
+    with subprocess.Popen(
         [*around.around, sys.executable, "-m", "pytest", *words], cwd=ROOT,
         env=environment, text=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
-    )
-    try:
-        said, _ = examiner.communicate(timeout=longest)
-        return examiner.returncode, said
-    except subprocess.TimeoutExpired:
-        return None, ""
-    finally:
-        end_marked(around.mark)
-        if examiner.stdout:
-            examiner.stdout.close()
-        examiner.wait()
+    ) as examiner:
+        try:
+            said, _ = examiner.communicate(timeout=longest)
+            return examiner.returncode, said
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            end_marked(around.mark)
 
 
 def end_marked(mark: str) -> None:
     """Kill what bears a mark, also what was started while we looked."""
     for _ in range(3):
-        found = marked(mark)
+        found = processes(lambda p: p.environ().get(MARK) == mark)
         for process in found:
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -212,11 +214,13 @@ def end_marked(mark: str) -> None:
         psutil.wait_procs(found, timeout=2)
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """The processes that bear a mark."""
+def processes(
+    wanted: Callable[[psutil.Process], bool]
+) -> list[psutil.Process]:
+    """All processes of which this is true, as far as we may look at them."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
+            if wanted(process):
                 found.append(process)
     return found

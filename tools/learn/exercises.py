@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
+from markdown.extensions import toc  # type: ignore[import-untyped]
 
 from tools.servers import ROOT
 
@@ -141,20 +142,12 @@ def early_web(connection: bool) -> str:
         seconds = body[body.index("\nHEAD_SECONDS"):body.index("\nclock =")]
         end = body.index("\n# === HTTP")
         body = f"{body[:begin]}{seconds}\n{body[end:]}"
-    body = with_its_help(body)
     needed = "\n".join(
         line for line in imports.splitlines()
         if not (name := IMPORT.fullmatch(line))
         or re.search(rf"\b{name[1]}\b", body)
     )
     return f"{CONTENTS}{needed}\n\n{body}\n"
-
-
-def with_its_help(body: str) -> str:
-    """The help text is that of the program, not of web.py."""
-    return body.replace(
-        "description=__doc__", 'description=sys.modules["__main__"].__doc__'
-    )
 
 
 @functools.cache
@@ -167,7 +160,6 @@ def web() -> str:
     _, listener = shared(BLOCKING)
     listener = listener[:listener.index(BANNER, 1)]
     imports, body = shared(LOOP)
-    body = with_its_help(body)
     docstring = (
         '"""What the servers share: all but their ideas.\n\n'
         "The exercises import it, so that their own files show nothing\n"
@@ -185,7 +177,10 @@ def shared(path: Path) -> tuple[str, str]:
     if not banner or END not in rest:
         raise ExerciseError(f"{path.name} has no banner {BANNER!r}")
     imports = head[head.index("from __future__"):head.index("\n\n\n")]
-    return imports, banner + rest[:rest.index(END)].rstrip()
+    body = rest[:rest.index(END)].rstrip().replace(  # not the help of web.py
+        "description=__doc__", 'description=sys.modules["__main__"].__doc__'
+    )
+    return imports, banner + body
 
 
 def everything() -> tuple[Exercise, ...]:
@@ -246,3 +241,20 @@ def by_id(word: str) -> Exercise:
     raise ExerciseError(
         f"there is no exercise {word!r}; ./learn.sh list names them"
     )
+
+
+def section(exercise: Exercise) -> list[str]:
+    """What explains it on the site: the page, and the heading if it says."""
+    path, _, anchor = exercise.read.partition("#")
+    file = ROOT / "docs" / path
+    if not file.is_file():  # of a teacher's own set
+        return [exercise.read]
+    headings: list[tuple[str, str]] = re.findall(
+        r"^(?:title:|#+) (.+?)(?: *\{ *#([\w-]+) *\})?$",
+        file.read_text("utf-8"), re.MULTILINE,
+    )
+    here = [
+        name for name, own in headings
+        if anchor and anchor == (own or toc.slugify(name, "-"))
+    ]
+    return [headings[0][0].strip("'\""), *here[:1]]

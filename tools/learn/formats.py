@@ -15,13 +15,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from tools.learn.desk import DeskError
-from tools.learn.exercises import Exercise
+from tools.learn.exercises import Exercise, section
 from tools.learn.handed_in import Result, Student
 from tools.learn.reports import Grading, clean, outcome_lines, totals
-from tools.servers import ROOT
 
 COMPUTED = re.compile(r"[=+@-].")  # by a spreadsheet
-Rows = Iterable[Sequence[object]]
 
 
 def plain(grading: Grading) -> str:
@@ -151,7 +149,7 @@ def glance(grading: Grading) -> str:
         rows.append(
             f"<tr><td>{html.escape(exercise.id)} {html.escape(title)}"
             f"<td><meter max={of} value={failed}></meter> {failed} of {of}"
-            f"<td>{html.escape(section(exercise))}"
+            f"<td>{html.escape(': '.join(section(exercise)))}"
         )
     few = "".join(rows) or "<tr><td colspan=3>Everything passed."
     return PAGE.replace("ROWS", few).replace("DATE", grading.date)
@@ -206,7 +204,7 @@ def shown(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def table(rows: Rows) -> str:
+def table(rows: Iterable[Sequence[object]]) -> str:
     """Rows as CSV that a spreadsheet opens and does not compute."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -239,26 +237,3 @@ def failures(
         ((known[test[0]], test[1]), count, tried[test])
         for test, count in failed.most_common() if count
     ]
-
-
-def section(exercise: Exercise) -> str:
-    """Where the site explains it: the page, and the heading on it."""
-    path, _, anchor = exercise.read.partition("#")
-    file = ROOT / "docs" / path
-    if not file.is_file():  # of a teacher's own set
-        return exercise.read
-    headings: list[tuple[str, str]] = re.findall(
-        r"^(?:title:|#+) (.+?)(?: *\{ *#([\w-]+) *\})?$",
-        file.read_text("utf-8"), re.MULTILINE,
-    )
-    here = [
-        name for name, own in headings
-        if anchor and anchor == (own or as_anchor(name))
-    ]
-    return ": ".join([headings[0][0].strip("'\""), *here[:1]])
-
-
-def as_anchor(heading: str) -> str:
-    """A heading as it stands in an address, the way MkDocs writes it."""
-    few = re.sub(r"[^\w\s-]", "", heading).strip().lower()
-    return re.sub(r"[-\s]+", "-", few)

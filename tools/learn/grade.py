@@ -6,7 +6,6 @@ changes no other's result.
 """
 
 import argparse
-import contextlib
 import os
 import random
 import sys
@@ -109,8 +108,9 @@ def run(options: argparse.Namespace) -> int:
         grading.protection = chosen_one.name
         Grader(grading, chosen_one, work, options.seconds).run(options.jobs)
     grading.alike = [
-        pair for exercise in chosen
-        for pair in copies.find(exercise, sources(students, exercise))
+        pair for e in chosen for pair in copies.find(
+            e, {s.name: s.results[e.id].source for s in students}
+        )
     ]
     reports.show(grading)
     if options.csv:
@@ -131,18 +131,6 @@ def run(options: argparse.Namespace) -> int:
         result.passed for s in students for result in s.results.values()
     )
     return 1 if failed else 0
-
-
-def sources(
-    students: Sequence[Student], exercise: Exercise
-) -> dict[str, str]:
-    """What was handed in for an exercise, by student."""
-    found = {}
-    for student in students:
-        with contextlib.suppress(RefusedError):
-            if data := take(student, exercise):
-                found[student.name] = data.decode("utf-8", "replace")
-    return found
 
 
 def say(lines: Iterable[str]) -> None:
@@ -219,7 +207,7 @@ class Grader:
                 for future in running:
                     future.result()
             except BaseException:
-                self.watcher.stop()
+                self.watcher.stopping = True
                 raise
 
     def one(self, student: Student, exercise: Exercise) -> None:
@@ -267,7 +255,8 @@ class Grader:
                 )
         report.trouble = watched.reason or report.trouble
         tidy(report)
-        return Result("passed" if report.passed else "failed", report)
+        state = "passed" if report.passed else "failed"
+        return Result(state, report, source.decode("utf-8", "replace"))
 
 
 def tidy(report: Report) -> None:

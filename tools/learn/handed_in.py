@@ -37,11 +37,13 @@ class Result:
     """What came of one student's exercise.
 
     state: passed, failed, missing (not handed in) or unclear (something
-    was handed in that was not understood); report: see there.
+    was handed in that was not understood); report: see there; source:
+    the text of the file, if it was examined.
     """
 
     state: str
     report: Report
+    source: str = ""
 
     @property
     def passed(self) -> bool:

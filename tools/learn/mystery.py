@@ -123,14 +123,6 @@ def drawn(seed: int | None) -> list[str]:
 # The game ------------------------------------------------------------------
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """What its command line takes."""
-    parser.add_argument(
-        "--seed", metavar="N", type=int,
-        help="the same servers for all who give the same number",
-    )
-
-
 def play(options: argparse.Namespace) -> int:
     """Three rounds; 0: all were right, 1: not all."""
     for ending in ENDINGS:

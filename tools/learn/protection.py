@@ -28,6 +28,7 @@ import psutil
 
 from tools.learn import limited
 from tools.learn.desk import DeskError
+from tools.learn.examine import processes
 from tools.servers import ROOT
 
 MEGA = 1 << 20
@@ -254,14 +255,9 @@ def a_user() -> int:
 
 def of_user(uid: int) -> list[psutil.Process]:
     """The processes of a user that still run."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.uids().real == uid and (
-                process.status() != psutil.STATUS_ZOMBIE
-            ):
-                found.append(process)
-    return found
+    return processes(
+        lambda p: p.uids().real == uid and p.status() != psutil.STATUS_ZOMBIE
+    )
 
 
 def clear_user(uid: int) -> None:

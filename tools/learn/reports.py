@@ -16,9 +16,8 @@ from rich.markup import escape
 from tools.common.terminal import a_table
 from tools.learn.copies import Alike
 from tools.learn.examine import Outcome, Report, told
-from tools.learn.exercises import Exercise
+from tools.learn.exercises import Exercise, section
 from tools.learn.handed_in import Result, Student
-from tools.servers import ROOT
 
 SHOWN_PAIRS = 30  # that are alike
 SHOWN_COLUMNS = 500  # of a message
@@ -191,7 +190,10 @@ def text(grading: Grading, student: Student) -> str:
             lines += ["", *in_code([result.report.trouble], 4)]
         lines += outcome_lines(result.report)
         if not result.passed:
-            lines += ["", *wrapped(f"Read {page(exercise)}")]
+            lines += ["", *wrapped(
+                f'Read the page "{section(exercise)[0]}" on the site, '
+                f"docs/{exercise.read}"
+            )]
     return "\n".join(lines) + "\n"
 
 
@@ -238,15 +240,6 @@ def wrapped(line: str, after: str = "") -> list[str]:
     ) if len(line) > REPORT_COLUMNS else [line]
 
 
-def page(exercise: Exercise) -> str:
-    """The page that explains it: its name on the site, and its file."""
-    path = exercise.read.partition("#")[0]
-    text = (ROOT / "docs" / path).read_text("utf-8")
-    found = re.search("^title: (.+)$", text, re.MULTILINE)
-    name = found[1].strip("\"' ") if found else path
-    return f'the page "{name}" on the site, docs/{exercise.read}'
-
-
 def names(students: Sequence[str]) -> list[str]:
     """A file for the report of each student, no two the same.
 
@@ -254,20 +247,15 @@ def names(students: Sequence[str]) -> list[str]:
     that need no change are given first.
     """
     plain = [re.sub(r"[^\w.-]+", "_", name) for name in students]
-    first = {
-        alike_on_disk(name): number
-        for number, name in reversed([*enumerate(students)])
-        if plain[number] == name
-    }
-    files = {number: key for key, number in first.items()}
+    whose: dict[str, int] = {}
+    for number, name in enumerate(students):
+        if plain[number] == name:
+            whose.setdefault(alike_on_disk(name), number)
     for number, name in enumerate(plain):
-        new, count = name, 1
-        while number not in files:
-            if alike_on_disk(new) not in files.values():
-                files[number] = alike_on_disk(new)
-                plain[number] = new
+        count = 1
+        while whose.setdefault(alike_on_disk(plain[number]), number) != number:
             count += 1
-            new = f"{name}-{count}"
+            plain[number] = f"{name}-{count}"
     return [f"{name}.md" for name in plain]
 
 

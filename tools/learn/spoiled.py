@@ -10,12 +10,14 @@ who copies that file has learnt nothing. Status 1 if one is.
 
 import argparse
 import ast
+import contextlib
 import functools
 import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from tools.learn import exercises
 from tools.learn.desk import from_caller, shown
@@ -25,7 +27,7 @@ from tools.learn.record import SEED
 from tools.servers import ROOT
 
 Pair = tuple[Exercise, Path]
-BESIDE = 4  # pairs at the same time: most of each is waiting
+BESIDE = 5  # pairs at the same time: most of each is waiting
 READY = "Serving on "  # how the line begins that all tests wait for
 
 
@@ -105,23 +107,34 @@ def is_near(exercise: Exercise, path: Path) -> bool:
     )
 
 
-def examined(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, Report]]:
-    """What the tests say, up to the first that fails; several at a time."""
+@contextlib.contextmanager
+def examining(
+    pairs: Iterable[Pair], **how: Any
+) -> Iterator[dict[Pair, Future[Report]]]:
+    """Meanwhile the tests run on files that we know, several at a time.
+
+    how: see `examine`.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([examine.__module__])
     with ProcessPoolExecutor(BESIDE, context) as pool:
-        running = {
-            pool.submit(
-                examine, *pair, first_only=True, hardest_first=True,
-                seed=SEED, here=True,
-            ): pair
-            for pair in pairs
-        }
         try:
-            for done in as_completed(running):
-                yield running[done], done.result()
+            yield {
+                pair: pool.submit(
+                    examine, *pair, seed=SEED, here=True, **how
+                )
+                for pair in pairs
+            }
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def examined(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, Report]]:
+    """What the tests say, up to the first that fails."""
+    with examining(pairs, first_only=True, hardest_first=True) as running:
+        which = {future: pair for pair, future in running.items()}
+        for done in as_completed(which):
+            yield which[done], done.result()
 
 
 def main(words: list[str] | None = None) -> int:
@@ -152,8 +165,7 @@ def main(words: list[str] | None = None) -> int:
     spoiled = 0
     for (exercise, path), report in examined(pairs):
         spoiled += report.passed
-        why = report.trouble or "; ".join(o.title for o in report.failures)
-        said = "PASSES" if report.passed else "fails: " + why
+        said = "PASSES" if report.passed else f"fails: {report.missing}"
         print(f"{exercise.id} {shown(path)} {said}", flush=True)
     print(f"{len(pairs)} pairs, {spoiled} pass")
     return 1 if spoiled else 0

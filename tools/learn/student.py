@@ -100,17 +100,12 @@ class Visitor(Client):
         visitors.append(self)
         try:
             super().__init__(
-                port, timeout=timeout, receive_buffer=receive_buffer
+                port, data, timeout=timeout, receive_buffer=receive_buffer
             )
         except OSError as error:
             raise Wrong(
                 "a connection", f"it was refused: {error.strerror}"
             ) from None
-        if data:
-            self.send(data)
-
-    def __enter__(self) -> "Visitor":
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.socket.close()  # the test's end is no part of the story
@@ -135,15 +130,14 @@ class Visitor(Client):
 
     def send_slowly(self, data: bytes, pause: float) -> None:
         """Send it byte by byte, so many seconds apart. Raises Wrong."""
-        self.story.append(f"sent, byte by byte, {shown(data)}")
-        self._piecemeal(data, 1, pause)
+        self.send_pieces(data, 1, pause)
 
-    def send_pieces(self, data: bytes, size: int) -> None:
+    def send_pieces(
+        self, data: bytes, size: int, pause: float = 0.02
+    ) -> None:
         """Send it, so many bytes at a time, a breath apart. Raises Wrong."""
-        self.story.append(f"sent, {size} bytes at a time, {shown(data)}")
-        self._piecemeal(data, size, 0.02)
-
-    def _piecemeal(self, data: bytes, size: int, pause: float) -> None:
+        how = f"{size} bytes at a time" if size > 1 else "byte by byte"
+        self.story.append(f"sent, {how}, {shown(data)}")
         for start in range(0, len(data), size):
             if not self.send_if_open(data[start:start + size]):
                 raise Wrong(
@@ -249,8 +243,6 @@ class Visitor(Client):
         if why.startswith(("not ", "it has ", "its ")):  # no good answer
             return why
         came = f"only {shown(rest)} came" if rest else "nothing came"
-        if why.startswith("Content-Length"):
-            return f"{named(rest)} came without a right Content-Length"
         if self.ended == "end":
             return f"{came}, and the server closed the connection"
         if self.ended:

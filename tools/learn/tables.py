@@ -18,11 +18,6 @@ COLUMNS = ("client", "sent", "accepted", "read", "answered", "done")
 WIDTH = 10  # characters of a column
 
 
-def path_of(name: str) -> Path:
-    """The table called A, B, C or D."""
-    return FOLDER / f"{name.lower()}.txt"
-
-
 def table(name: str, found: Recording) -> str:
     """A line a client, in milliseconds; lines with # explain."""
     lines = [
@@ -46,7 +41,7 @@ def table(name: str, found: Recording) -> str:
 def tables() -> dict[Path, str]:
     """The four tables as the committed recordings make them."""
     return {
-        path_of(name): table(
+        FOLDER / f"{name.lower()}.txt": table(
             name, recording.load(recording.REFERENCE / f"{server}.json")
         )
         for name, server in RECORDED.items()

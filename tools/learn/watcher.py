@@ -28,7 +28,7 @@ class Look:
     mark: str
 
 
-def processes() -> list[Look]:
+def look_around() -> list[Look]:
     """All processes, as far as we may look at them."""
     found = []
     for process in psutil.process_iter():
@@ -126,7 +126,8 @@ class Watcher:
     def __init__(self) -> None:
         self.watched: list[Watched] = []
         self.over = threading.Event()
-        self.stopping = False  # interrupted: nothing new is begun
+        # Interrupted: all is ended, also what begins at this moment.
+        self.stopping = False
         self.thread = threading.Thread(target=self.watch, daemon=True)
 
     def __enter__(self) -> "Watcher":
@@ -141,7 +142,7 @@ class Watcher:
         """Look again and again."""
         while not self.over.wait(LOOK_SECONDS):
             if now := [*self.watched]:
-                seen = processes()
+                seen = look_around()
                 for one in now:
                     self.look_at(one, one.of_it(seen))
 
@@ -164,7 +165,3 @@ class Watcher:
             yield
         finally:
             self.watched.remove(one)
-
-    def stop(self) -> None:
-        """From now on end everything, also what begins at this moment."""
-        self.stopping = True

@@ -3,7 +3,6 @@
 ::
 
     name: loop-turn
-    caption: What stands below it, if that is not the drawing's title.
 
 A drawing begins with its title and its description, is 340 units wide as a
 phone is, and has classes only: docs/assets/drawings.css has the colours.
@@ -49,8 +48,8 @@ def _render(chosen: dict[str, str], md: Any) -> str:
         f'<desc id="{ident}-desc">{head["desc"]}</desc>{TIP.format(ident)}'
     )
     rest = source[head.end():].replace("url(#tip)", f"url(#{ident}-tip)")
-    caption = prose(md, chosen.get("caption", head["title"]))
-    return elements.figure(ident, "drawing", start + rest.strip(), caption)
+    content = start + rest.strip()
+    return elements.figure(ident, "drawing", content, prose(md, head["title"]))
 
 
-drawing = fence(_render, "name", "caption")
+drawing = fence(_render, "name")

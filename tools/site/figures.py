@@ -20,13 +20,31 @@ nearest_ms = "{:,.0f} ms".format
 tenths = "{:,.1f}".format
 cores = "{:.2f}".format  # CPU seconds per second
 size = "{:,.0f} bytes".format
+of_hundred = "{:.0f} %".format  # a part that is given in percent already
 
 
-def rate(value: float) -> str:
-    """Requests per second and other plain counts per something."""
-    if value < 10:
-        return f"{value:.2f}"
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+def _by_size(
+    *limits: tuple[float, int], unit: str = "", per: float = 1
+) -> Callable[[float], str]:
+    """The larger a number, the fewer of its digits mean something.
+
+    limits: below which size how many digits stand behind the point; per:
+    how much one unit is.
+    """
+
+    def write(value: float) -> str:
+        value /= per
+        digits = next((many for limit, many in limits if value < limit), 0)
+        return f"{value:,.{digits}f}{unit}"
+
+    return write
+
+
+rate = _by_size((10, 2), (1000, 1))  # and other counts per something
+times = _by_size((2, 2), (10, 1))  # how many times as much
+milliseconds = _by_size((0.1, 3), (10, 2), unit=" ms")
+seconds = _by_size((100, 1), unit=" s")
+megabytes = _by_size((100, 1), unit=" MB", per=1e6)
 
 
 def count(value: float) -> str:
@@ -34,20 +52,9 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-def milliseconds(value: float) -> str:
-    """A time in ms with two or three digits that mean something."""
-    digits = 3 if value < 0.1 else 2 if value < 10 else 0
-    return f"{value:,.{digits}f} ms"
-
-
 def microseconds(value: float) -> str:
     """A time given in ms, as µs: for what takes a few of them."""
     return f"{value * 1000:,.1f} µs"
-
-
-def seconds(value: float) -> str:
-    """A time in seconds."""
-    return f"{value:,.1f} s" if value < 100 else f"{value:,.0f} s"
 
 
 def latency(value: float) -> str:
@@ -55,27 +62,9 @@ def latency(value: float) -> str:
     return "under 1 ms" if value < 1 else f"{value:,.0f} ms"
 
 
-def megabytes(value: float) -> str:
-    """A size in memory."""
-    size = value / 1e6
-    return f"{size:,.0f} MB" if size >= 100 else f"{size:.1f} MB"
-
-
 def percent(value: float) -> str:
     """A part of one, never rounded up to the whole."""
     return f"{min(100 * value, 99.9 if value < 1 else 100):.1f} %"
-
-
-def of_hundred(value: float) -> str:
-    """A part that is given in percent already."""
-    return f"{value:.0f} %"
-
-
-def times(value: float) -> str:
-    """How many times as much."""
-    if value < 2:
-        return f"{value:.2f}"
-    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
 # The figures ---------------------------------------------------------------
@@ -90,15 +79,12 @@ class Figure:
     axis: str = ""  # what the axis of a chart says
 
 
-def _known() -> dict[str, Figure]:
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return {
-        name: Figure(label, globals()[write], *axis)
-        for name, (label, write, *axis) in tomllib.loads(text).items()
-    }
-
-
-FIGURES = _known()
+FIGURES = {
+    name: Figure(label, globals()[write], *axis)
+    for name, (label, write, *axis) in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    ).items()
+}
 
 
 def figure(name: str) -> Figure:

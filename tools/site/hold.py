@@ -1,15 +1,8 @@
 """How many clients each server held at once, and what stopped it.
 
-::
-
-    title: How many at once
-    run: hold
-    servers: 01, 03, 07
-    caption: What else to say.
-
-All may be left out but the title. A row each server, a place each number
-of clients: as a picture on a logarithmic axis, and as a table. A server
-or a number that the committed run does not have is "not measured".
+A row each server, a place each number of clients: as a picture on a
+logarithmic axis, and as a table. A server or a number that the committed
+run does not have is "not measured".
 """
 
 import math
@@ -18,14 +11,14 @@ from html import escape
 from typing import Any
 
 from tools.data.results import Point, Run
-from tools.servers import Server
-from tools.site import elements, experiments, options, svg
+from tools.servers import SERVERS, Server
+from tools.site import elements, experiments, svg
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, figure, value
 from tools.site.sweep_chart import CROSS, SHAPES, clients_axis
 
-SUITE = "hold"
+RUN = SUITE = "hold"
 LEVELS = (100, 1_000, 10_000, 65_536)  # clients at once
 DELAY = 10.0  # seconds; another one is said
 SURE = 1000  # clients from which on memory for each is sure enough
@@ -53,34 +46,39 @@ COLUMNS = (  # of the table with everything
 
 @dataclass(frozen=True)
 class Row:
-    """One server: its points by the number of clients."""
+    """One server: its points, the fewest clients first."""
 
     server: Server
-    points: dict[int, Point]
+    points: list[Point]
 
     @property
-    def end(self) -> int | None:
-        """The clients that were too many, None if none were."""
-        ends = [n for n, point in self.points.items() if _stop(point)]
-        return min(ends, default=None)
+    def end(self) -> Point | None:
+        """Where the clients were too many, None if they never were."""
+        return next((point for point in self.points if _stop(point)), None)
 
     @property
     def good(self) -> list[int]:
         """The numbers of clients that were all answered, rising."""
-        return sorted(n for n, p in self.points.items() if not _stop(p))
+        return [point.clients for point in self.points if not _stop(point)]
 
-    def tried(self, clients: int) -> int:
-        """How many there were really where so many were asked for."""
-        runs = self.points[clients].runs
-        found = runs[-1].extra.get("connections") if runs else None
-        hopeless = bool(runs) and "needed_seconds" in runs[-1].extra
-        return clients if not found or hopeless else int(found)
+    @property
+    def runs(self) -> list[Run]:
+        """All of them, the fewest clients first."""
+        return [run for point in self.points for run in point.runs]
 
-    def held(self, clients: int) -> int:
-        """How many it held of so many: all, a part of them, or 0."""
-        point = self.points[clients]
-        held = value(point, "connections") if point.status == "ok" else 0
-        return int(held or 0)
+
+def _tried(point: Point) -> int:
+    """How many clients there were really where so many were asked for."""
+    extra = point.runs[-1].extra if point.runs else {}
+    if "needed_seconds" in extra:  # it was hopeless
+        return point.clients
+    return int(extra.get("connections") or point.clients)
+
+
+def _held(point: Point) -> int:
+    """How many clients it held: all, a part of them, or 0."""
+    held = value(point, "connections") if point.status == "ok" else 0
+    return int(held or 0)
 
 
 def _stop(point: Point) -> str:
@@ -99,24 +97,25 @@ def _stop(point: Point) -> str:
 
 def _render(chosen: dict[str, str], md: Any) -> str:
     """How many clients each server held; see the top of this file."""
-    name, title = chosen.get("run", SUITE), chosen["title"]
-    points = experiments.points(name, SUITE)
+    title = chosen["title"]
+    points = experiments.points(RUN, SUITE)
+    points.sort(key=lambda point: point.clients)
     found = [
-        Row(server, {p.clients: p for p in points if p.server == server.name})
-        for server in options.servers(chosen.get("servers", "all"))
+        Row(server, [p for p in points if p.server == server.name])
+        for server in SERVERS
     ]
-    levels = sorted({*LEVELS, *(n for row in found for n in row.points)})
+    levels = sorted({*LEVELS, *(point.clients for point in points)})
     ident = uid(md, "hold", title)
     return elements.figure(
         ident, "chart",
         _legend(found) + _picture(ident, title, found, levels)
         + _table(found, levels) + _notes(found)
         + elements.folded("Every figure", _everything(found)),
-        experiments.caption(name, chosen.get("caption", "")), title,
+        experiments.caption(RUN, chosen.get("caption", "")), title,
     )
 
 
-hold = fence(_render, "title", "run servers caption")
+hold = fence(_render, "title", "caption")
 
 # The picture -------------------------------------------------------------
 
@@ -136,7 +135,7 @@ def _picture(
     ident: str, title: str, found: list[Row], levels: list[int]
 ) -> str:
     """A line each server; a shape where it held, a cross where not."""
-    top = max(levels[-1], levels[0] * 2) / levels[0]
+    top = levels[-1] / levels[0]
 
     def x(clients: float) -> str:
         part = max(math.log(clients / levels[0]) / math.log(top), 0.0)
@@ -156,19 +155,17 @@ def _picture(
 def _line(row: Row, x: Any, y: int) -> str:
     """One server: its name, and below how far it came."""
     end, drawn = row.end, ""
-    reached = max([*row.good, row.held(end) if end is not None else 0, 0])
-    if reached:
+    if reached := max([*row.good, _held(end) if end else 0, 0]):
         drawn = svg.line(("0", x(reached)), (y, y))
     shape = svg.element("path", d=SHAPES[row.server.step])
     for clients in row.good:
         drawn += svg.at(x(clients), y, shape)
     style = f"seven-line seven-step{row.server.step}"
     drawn = svg.element("g", drawn, class_=style)
-    if end is not None:
-        stop = _stop(row.points[end])
+    if end:
         cross = svg.element("path", class_="seven-end", d=CROSS)
-        cross += svg.label(stop, 13, 4, "value")
-        drawn += svg.at(x(row.tried(end)), y, cross)
+        cross += svg.label(_stop(end), 13, 4, "value")
+        drawn += svg.at(x(_tried(end)), y, cross)
     elif not row.points:
         drawn += svg.label(NOT_MEASURED, 0, y + 4, "tick")
     name = f"{row.server.name}  {row.server.title}"
@@ -182,11 +179,10 @@ def _sentence(row: Row) -> str:
         return f"{words[0]}: {NOT_MEASURED}."
     if row.good:
         words.append(f"held {row.good[-1]:,} clients")
-    if (end := row.end) is not None:
-        reached = row.held(end)
-        much = f"{reached:,} of {end:,}" if reached else f"{end:,}"
+    if end := row.end:
+        part = f"{_held(end):,} of " if _held(end) else ""
         words[-1] += ", and" if row.good else ""
-        words.append(f"was stopped at {much}: {_stop(row.points[end])}")
+        words.append(f"was stopped at {part}{end.clients:,}: {_stop(end)}")
     return f"{' '.join(words)}."
 
 
@@ -210,9 +206,9 @@ def _table(found: list[Row], levels: list[int]) -> str:
 
 def _cell(row: Row, clients: int) -> str:
     """Until the last answer, or what stopped the server."""
-    point = row.points.get(clients)
+    point = next((p for p in row.points if p.clients == clients), None)
     if point is None:
-        after_end = row.end is not None and clients > row.end
+        after_end = row.end and clients > row.end.clients
         return DASH if after_end else f"<small>{NOT_MEASURED}</small>"
     stop, small = _stop(point), ""
     if not stop:
@@ -222,11 +218,11 @@ def _cell(row: Row, clients: int) -> str:
             small = f"--delay {point.delay:g}"
     else:
         cell = f'<strong class="seven-no">{stop}</strong>'
-        if reached := row.held(clients):
+        if reached := _held(point):
             small = f"{reached:,} held"
         elif point.runs:
             last = point.runs[-1]
-            small = f"{last.requests:,} of {row.tried(clients):,} answered"
+            small = f"{last.requests:,} of {_tried(point):,} answered"
             if watched := last.extra.get("watched_seconds"):
                 small = f"{last.requests:,} in {watched:g} s"
     return f"{cell}<br><small>{small}</small>" if small else cell
@@ -234,14 +230,12 @@ def _cell(row: Row, clients: int) -> str:
 
 def _memory(row: Row) -> str:
     """Bytes of the server for a client, with the most it held."""
-    runs = [r for n in sorted(row.points) for r in row.points[n].runs]
-    found = [_figure(run, "user_bytes_per_connection") for run in runs]
+    found = [_figure(run, "user_bytes_per_connection") for run in row.runs]
     return next((f for f in reversed(found) if f != DASH), DASH)
 
 
 def _threads(row: Row) -> str:
-    runs = [run for point in row.points.values() for run in point.runs]
-    most = max((run.threads or 0 for run in runs), default=0)
+    most = max((run.threads or 0 for run in row.runs), default=0)
     return f"{most:,}" if most else DASH
 
 
@@ -249,11 +243,11 @@ def _notes(found: list[Row]) -> str:
     """What stopped each server, in a sentence."""
     items = []
     for row in found:
-        if (end := row.end) is not None:
-            stop, _, why = row.points[end].reason.partition(": ")
+        if end := row.end:
+            stop, _, why = end.reason.partition(": ")
             items.append(
-                f"<li><strong>{escape(row.server.name)}</strong> at {end:,}, "
-                f"{stop}: {escape(why)}.</li>"
+                f"<li><strong>{escape(row.server.name)}</strong> at "
+                f"{end.clients:,}, {stop}: {escape(why)}.</li>"
             )
     return f'<ul class="seven-notes">{"".join(items)}</ul>' if items else ""
 
@@ -264,12 +258,12 @@ def _everything(found: list[Row]) -> str:
     head[head.index("Seconds")] = "Last answer"
     body = [
         [
-            escape(row.server.name), f"{clients:,}",
+            escape(row.server.name), f"{point.clients:,}",
             *(_figure(run, name) for name in COLUMNS),
             f"{run.threads:,}" if run.threads else DASH,
         ]
         for row in found
-        for clients, point in sorted(row.points.items())
+        for point in row.points
         for run in point.runs
     ]
     return elements.table([*head, "Threads"], body, "Every figure")

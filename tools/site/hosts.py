@@ -120,31 +120,28 @@ def _seconds(ident: str, chosen: dict[str, str], found: Found) -> str:
     """What came, and what was answered well, in each second."""
     lines = {row: _series(bars[""], GOOD) for row, bars in found.items()}
     sent = _series(next(iter(found.values()))[""], SENT)
-    top = max(1.0, *sent, *itertools.chain(*lines.values()))
+    every = {"Requests": sent, **lines}
+    top = max(1.0, *itertools.chain(*every.values()))
     drawing = [_grid(top, len(sent)), _line(sent, top, "seven-possible")]
     keys = [("ideal", "requests that came")]
     for number, (name, good) in enumerate(lines.items()):
         step, letter = STEPS[number], "ABC"[number]
+        shape = svg.element("path", d=SHAPES[step])
+        label = svg.label(letter, 8 + LETTER * number, 4, "value")
         drawn = _line(good, top) + "".join(
-            svg.at(_x(at, good), _y(good[at], top), svg.element(
-                "path", d=SHAPES[step]
-            )) for at in range(0, len(good), -(-len(good) // MARKS))
-        ) + svg.at("100%", _y(good[-1], top), svg.label(
-            letter, 8 + LETTER * number, 4, "value"
-        ))  # fmt: skip
-        drawing.append(svg.element(
-            "g", drawn, class_=f"seven-line seven-step{step}"
-        ))  # fmt: skip
-        keys.append((f"line seven-step{step}", f"{letter}: {name}"))
+            svg.at(_x(second, good), _y(good[second], top), shape)
+            for second in range(0, len(good), -(-len(good) // MARKS))
+        ) + svg.at("100%", _y(good[-1], top), label)
+        kind = f"line seven-step{step}"
+        drawing.append(svg.element("g", drawn, class_=f"seven-{kind}"))
+        keys.append((kind, f"{letter}: {name}"))
     words = " ".join(
         f"{name}, in each second: {', '.join(f'{n:g}' for n in numbers)}."
-        for name, numbers in {"Requests": sent, **lines}.items()
+        for name, numbers in every.items()
     )
     body = [
-        [f"{second}", *(f"{number:g}" for number in numbers)]
-        for second, *numbers in zip(
-            range(len(sent)), sent, *lines.values(), strict=True
-        )
+        [f"{number:g}" for number in (second, *numbers)]
+        for second, numbers in enumerate(zip(*every.values(), strict=True))
     ]
     return charts.frame(
         ident, chosen["title"], keys,
@@ -152,7 +149,7 @@ def _seconds(ident: str, chosen: dict[str, str], found: Found) -> str:
             ident, chosen["title"], words, HEIGHT + AXIS, "".join(drawing),
             "sweep",
         ),
-        elements.table(["Second", "Requests", *map(escape, lines)], body),
+        elements.table(["Second", *map(escape, every)], body),
         _caption(chosen),
     )
 

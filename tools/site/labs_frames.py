@@ -71,16 +71,15 @@ def _chart(
     repeats = max(len(bar.point.runs) for row in rows for bar in row.bars)
     return charts.row_chart(
         ident, chosen["title"], FIGURE, rows, keys,
-        experiments.caption(RUN, _python(chosen), repeats),
-        "Variant", limit,
+        _caption(chosen, repeats), "Variant", limit,
     )
 
 
-def _python(chosen: dict[str, str]) -> str:
-    """Which Python ran it, and what else the page says."""
+def _caption(chosen: dict[str, str], repeats: int = 1) -> str:
+    """Which Python ran it, what the page says, and how it was measured."""
     version = data.experiment(RUN).tools.get(chosen["part"], "")
     ran = f"On Python {version.partition(',')[0]}. " if version else ""
-    return ran + chosen.get("caption", "")
+    return experiments.caption(RUN, ran + chosen.get("caption", ""), repeats)
 
 
 def _variants(points: list[Point], where: str) -> dict[str, Point]:
@@ -109,7 +108,7 @@ def _profile(
         body.append(row[: len(HEAD)])
     return elements.figure(
         ident, "measured", elements.table(HEAD, body, chosen["title"]),
-        experiments.caption(RUN, _python(chosen)), chosen["title"],
+        _caption(chosen), chosen["title"],
     )
 
 

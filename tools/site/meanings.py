@@ -10,13 +10,13 @@ class Meaning:
     """What to say of a field. text: Markdown; where the RFC says it."""
 
     label: str
-    text: str
     rfc: int
     section: str
+    text: str
 
 
 MEANINGS = {
-    key: Meaning(**said)
+    key: Meaning(*said)
     for key, said in tomllib.loads(
         Path(__file__).with_suffix(".toml").read_text("utf-8")
     ).items()

@@ -11,7 +11,6 @@ from pymdownx.inlinehilite import (  # type: ignore[import-untyped]
 )
 
 from tools.data.results import Point
-from tools.servers import Server
 from tools.site import (
     charts,
     data,
@@ -77,24 +76,21 @@ def _bars(chosen: dict[str, str], md: Any) -> str:
 def _sweep(chosen: dict[str, str], md: Any) -> str:
     """Requests/s over clients for several servers."""
     servers = options.servers(chosen.get("servers", "steps"))
-    lines = [
-        _line(server) for server in servers
-        if not data.not_measured(server.name, "sweep")
-    ]  # fmt: skip
+    lines = []
+    for server in servers:
+        if data.not_measured(server.name, "sweep"):
+            continue
+        found = data.reference().suite("sweep", server.name)
+        if not found:
+            raise SiteError(f"the reference has no sweep of {server.name}")
+        found.sort(key=lambda point: point.clients)
+        own = data.beside_points("sweep", server.name)
+        lines.append(sweep_chart.Line(server, found, own))
     points = [point for line in lines for point in line.points]
     return sweep_chart.sweep(
         uid(md, "sweep", *(server.name for server in servers)),
         chosen["title"], lines, _caption(chosen, points, "sweep"),
     )
-
-
-def _line(server: Server) -> sweep_chart.Line:
-    points = data.reference().suite("sweep", server.name)
-    if not points:
-        raise SiteError(f"the reference has no sweep of {server.name}")
-    points.sort(key=lambda point: point.clients)
-    own = data.beside_points("sweep", server.name)
-    return sweep_chart.Line(server, points, own)
 
 
 def _abtable(chosen: dict[str, str], md: Any) -> str:
@@ -104,7 +100,6 @@ def _abtable(chosen: dict[str, str], md: Any) -> str:
     columns = options.words(chosen, "columns") or result_tables.COLUMNS
     return result_tables.measured(
         uid(md, "measured", suite, *names), rows, chosen.get("mark"),
-        options.yes(chosen, "failed"),
         _caption(chosen, [point for _, point, _ in rows], suite),
         tuple(columns),
     )
@@ -155,9 +150,7 @@ def _raw(chosen: dict[str, str], md: Any) -> str:
 
 bars = fence(_bars, "suite title", "figure servers clients mark caption")
 sweep = fence(_sweep, "title", "servers caption")
-abtable = fence(
-    _abtable, "servers suite", "clients mark caption failed columns",
-)
+abtable = fence(_abtable, "servers suite", "clients mark caption columns")
 experiment = fence(
     _experiment, "run suite figures", "against mark rows clients caption",
 )

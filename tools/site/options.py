@@ -30,14 +30,6 @@ def parse(
     return options
 
 
-def yes(options: dict[str, str], key: str) -> bool:
-    """A yes or no option, no by default."""
-    value = options.get(key, "no")
-    if value not in ("yes", "no"):
-        raise SiteError(f"{key} is yes or no, not {value!r}")
-    return value == "yes"
-
-
 def whole(options: dict[str, str], key: str) -> int | None:
     """An option that is a whole number; None if it is not there."""
     value = options.get(key)

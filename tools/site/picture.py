@@ -116,23 +116,25 @@ def draw(scheme: Scheme) -> str:
     ) + "\n"
 
 
-def file(scheme: str) -> Path:
-    """Where the picture of a scheme is."""
-    return FOLDER / f"ladder-{scheme}.svg"
+def drawn() -> dict[Path, str]:
+    """The pictures of the reference as it is, by their files."""
+    return {
+        FOLDER / f"ladder-{name}.svg": draw(scheme)
+        for name, scheme in SCHEMES.items()
+    }
 
 
 def write() -> list[Path]:
     """Draw both pictures anew."""
-    for name, scheme in SCHEMES.items():
-        file(name).write_text(draw(scheme), encoding="utf-8")
-    return [file(name) for name in SCHEMES]
+    pictures = drawn()
+    for file, text in pictures.items():
+        file.write_text(text, encoding="utf-8")
+    return list(pictures)
 
 
 def stale() -> list[Path]:
     """Pictures that do not show the reference as it is."""
     return [
-        file(name)
-        for name, scheme in SCHEMES.items()
-        if not file(name).is_file()
-        or file(name).read_text(encoding="utf-8") != draw(scheme)
+        file for file, text in drawn().items()
+        if not file.is_file() or file.read_text(encoding="utf-8") != text
     ]

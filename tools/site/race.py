@@ -4,6 +4,7 @@ It is complete without a script: the end of each recording, waterfall,
 lanes and a table. docs/assets/race.js makes it play.
 """
 
+import functools
 import itertools
 import json
 import re
@@ -44,7 +45,16 @@ class Run:
     server: Server
     recording: Recording
     file: Path
-    stage: race_stage.Stage
+
+    @property
+    def trace(self) -> Path:
+        """The same for trace viewers, if it was made."""
+        return self.file.with_suffix(".trace.json")
+
+    @functools.cached_property
+    def stage(self) -> race_stage.Stage:
+        """Where its requests are, and when they move."""
+        return race_stage.stage(self.recording)
 
 
 def _render(chosen: dict[str, str], md: Any) -> str:
@@ -53,10 +63,9 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     names = [server.name for server in servers]
     if len(names) > MOST_SERVERS or len(set(names)) != len(names):
         raise SiteError("a race has one server or two different ones")
-    runs = [_run(server) for server in servers]
+    runs = [Run(server, *race_data.find(server.name)) for server in servers]
     ident = uid(md, "race", *names)
     end = max(run.recording.length for run in runs)
-    own = chosen.get("caption", "")
     return (
         f'<figure class="seven-race" id="{ident}" data-search-exclude>'
         f'<p class="seven-title">{escape(chosen["title"])}</p>'
@@ -65,38 +74,31 @@ def _render(chosen: dict[str, str], md: Any) -> str:
         f'<div class="race-result">{_charts(ident, runs, end * MARGIN)}'
         f"{_tables(runs)}</div>"
         f'<script type="application/json">{_data(runs, end)}</script>'
-        f"<figcaption>{_caption(own, runs, up(md))}</figcaption>"
+        f"<figcaption>{_caption(runs, up(md))}</figcaption>"
         "</figure>"
     )
-
-
-def _run(server: Server) -> Run:
-    found, file = race_data.find(server.name)
-    return Run(server, found, file, race_stage.stage(found))
 
 
 def _board(run: Run, at: int) -> str:
     """A server's name, its counters and its stage, as at the end."""
     clients = len(run.recording.clients)
-    calls = int(race_data.FIGURES["calls"](run.recording))
+    counters = "".join(
+        f'<div class="race-count"><dt>{label}</dt>'
+        f'<dd data-count="{name}">{shown}</dd></div>'
+        for name, label, shown in (
+            ("answered", "answered", f"{clients} of {clients}"),
+            ("work", "at work", "0"),
+            ("calls", "system calls", f"{race_data.calls(run.recording):,}"),
+        )
+    )
     return (
         f'<div class="race-run" role="group" '
         f'aria-label="Server {escape(run.server.name)}">'
         '<div class="race-top"><p class="race-name">'
         f"<strong>{escape(run.server.name)}</strong> "
         f"{escape(run.server.title)}</p>"
-        '<dl class="race-counts">'
-        f"{_count('answered', 'answered', f'{clients} of {clients}')}"
-        f"{_count('work', 'at work', '0')}"
-        f"{_count('calls', 'system calls', f'{calls:,}')}</dl></div>"
+        f'<dl class="race-counts">{counters}</dl></div>'
         f"{race_stage.html(run.stage, run.recording, at)}</div>"
-    )
-
-
-def _count(name: str, label: str, shown: str) -> str:
-    return (
-        f'<div class="race-count"><dt>{label}</dt>'
-        f'<dd data-count="{name}">{shown}</dd></div>'
     )
 
 
@@ -133,13 +135,10 @@ def _tables(runs: list[Run]) -> str:
     ]
     tables = ""
     for run in runs:
-        rows = [
-            [f"{time / 1000:,.1f}" for time in (
-                c.begun, c.accepted, c.read, c.answered, c.done
-            )]
-            for c in run.recording.clients
-        ]
-        body = [[f"{at}", *row] for at, row in enumerate(rows, 1)]
+        body = []
+        for at, c in enumerate(run.recording.clients, 1):
+            times = (c.begun, c.accepted, c.read, c.answered, c.done)
+            body.append([f"{at}", *(f"{t / 1000:,.1f}" for t in times)])
         name = escape(run.server.name)
         tables += (
             f"<div><p><strong>{name}</strong>: "
@@ -153,13 +152,12 @@ def _tables(runs: list[Run]) -> str:
     )
 
 
-def _caption(own: str, runs: list[Run], up: str | None) -> str:
+def _caption(runs: list[Run], up: str | None) -> str:
     """What was recorded, where and how; where the data is. HTML."""
     first = runs[0].recording
     words = [
-        *([escape(own)] if own else []),
         f"{len(first.clients)} clients, one request each, all at once; "
-        f"each request waits {first.delay:g} s.",
+        f"each request waits {first.delay:g} s."
     ]
     places: dict[str, list[str]] = {}
     notes: list[str] = []
@@ -174,7 +172,7 @@ def _caption(own: str, runs: list[Run], up: str | None) -> str:
         notes.append(SLOWER)
     words += [escape(note) for note in dict.fromkeys(notes)]
     words += [_links(run, up) for run in runs]
-    if any(_trace(run).is_file() for run in runs):
+    if any(run.trace.is_file() for run in runs):
         words.append(
             "To zoom into every system call, save a trace and open it at "
             f'<a href="{PERFETTO}">ui.perfetto.dev</a>, under '
@@ -198,15 +196,10 @@ def _place(run: Run) -> str:
     )
 
 
-def _trace(run: Run) -> Path:
-    return run.file.with_suffix(".trace.json")
-
-
 def _links(run: Run, up: str | None) -> str:
     """Where a recording and its trace are; links if they are on the site."""
     parts = []
-    for file, name in ((run.file, "recording"), (_trace(run), "trace")):
-        address = escape(f"{up}data/recordings/{file.name}")
+    for file, name in ((run.file, "recording"), (run.trace, "trace")):
         if not file.is_file():
             continue
         if up is None or race_data.is_own(run.file):
@@ -214,6 +207,7 @@ def _links(run: Run, up: str | None) -> str:
             path = file.relative_to(ROOT).as_posix() if near else file.name
             parts.append(f"<code>{escape(path)}</code>")
         else:
+            address = escape(f"{up}data/recordings/{file.name}")
             parts.append(f'<a href="{address}" download>{name}</a>')
     return f"{escape(run.server.name)}: {', '.join(parts)}."
 
@@ -224,26 +218,26 @@ def _data(runs: list[Run], end: int) -> str:
         "end": end,
         "top": round(end * MARGIN),
         "steps": steps([run.stage for run in runs], end),
-        "runs": [_run_data(run) for run in runs],
+        "runs": [
+            {
+                "name": run.server.name,
+                "file": run.server.file,
+                "moves": [
+                    _flat((m.at, m.place + m.state) for m in its)
+                    for its in run.stage.moves
+                ],
+                "calls": _flat(run.recording.calls),
+                "lines": [
+                    [line.number, line.text, int(line.parked),
+                     _flat(line.times)]
+                    for line in race_lines.running(run.recording)
+                ],
+            }
+            for run in runs
+        ],
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
-
-
-def _run_data(run: Run) -> dict[str, Any]:
-    return {
-        "name": run.server.name,
-        "file": run.server.file,
-        "moves": [
-            _flat((m.at, m.place + m.state) for m in its)
-            for its in run.stage.moves
-        ],
-        "calls": _flat(run.recording.calls),
-        "lines": [
-            [line.number, line.text, int(line.parked), _flat(line.times)]
-            for line in race_lines.running(run.recording)
-        ],
-    }
 
 
 def _flat(pairs: Iterable[tuple[Any, ...]]) -> list[Any]:
@@ -268,4 +262,4 @@ def steps(stages: list[race_stage.Stage], end: int) -> list[int]:
     return sorted({0, *found, end})
 
 
-race = fence(_render, "servers title", "caption")
+race = fence(_render, "servers title")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from tools.data.recording import Lane, Recording
 from tools.site import svg
+from tools.site.race_data import calls
 
 AXIS = 22  # px below the rows
 ROW = 12  # px of a client, or of a thread among many
@@ -168,13 +169,12 @@ def summary(recording: Recording) -> str:
 def doing(recording: Recording) -> str:
     """What the lanes show, in sentences."""
     count = len(recording.lanes)
-    calls = recording.calls[-1][1] if recording.calls else 0
     threads = f"{count} {'thread' if count == 1 else 'threads'}"
     slept = (
         f"At most {recording.busy} slept for a request at once."
         if recording.busy else "None slept for a single request."
     )
-    return f"{threads}, {calls:,} system calls. {slept}"
+    return f"{threads}, {calls(recording):,} system calls. {slept}"
 
 
 def legend(requests: bool) -> str:

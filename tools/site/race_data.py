@@ -1,8 +1,7 @@
 """The recordings the pages play: the committed ones or the reader's own.
 
 A recording of the reader takes the place of the committed one of the same
-server. The environment can name other folders: SEVEN_RECORDINGS for the
-committed ones; SEVEN_OWN as in `data` (``none``: the reader has none).
+server. SEVEN_OWN is as in `data` (``none``: the reader has none).
 """
 
 import os
@@ -17,15 +16,20 @@ from tools.site.errors import SiteError
 
 PREFIX = "race:"  # of a number in a sentence
 
+
+def calls(made: Recording) -> int:
+    """All system calls of a recording."""
+    return made.calls[-1][1] if made.calls else 0
+
+
 # A number of a recording by its name; times in ms.
 FIGURES: dict[str, Callable[[Recording], float]] = {
     "first": lambda r: min(c.done for c in r.clients) / 1000,
     "last": lambda r: r.length / 1000,
-    "longest_wait": lambda r: max(c.done - c.begun for c in r.clients) / 1000,
     "peak": lambda r: r.peak,
     "busy": lambda r: r.busy,
     "threads": lambda r: len(r.lanes),
-    "calls": lambda r: r.calls[-1][1] if r.calls else 0,
+    "calls": calls,
 }
 
 
@@ -43,11 +47,10 @@ def find(name: str) -> tuple[Recording, Path]:
     Raises SiteError if there is no such server or no recording of it.
     """
     options.server(name)
-    kept = os.environ.get("SEVEN_RECORDINGS") or recording.REFERENCE
-    for folder in (own_folder(), Path(kept)):
+    for folder in (own_folder(), recording.REFERENCE):
         file = folder / f"{name}.json" if folder else None
         if file and file.is_file():
-            return load(file, name), file
+            return _load(file, name), file
     raise SiteError(
         f"there is no recording of {name}: make one with ./bench.sh record"
     )
@@ -58,8 +61,7 @@ def is_own(file: Path) -> bool:
     return file.parent == own_folder()
 
 
-def load(file: Path, name: str) -> Recording:
-    """The recording in a file. Raises SiteError if it is not one of name."""
+def _load(file: Path, name: str) -> Recording:
     try:
         found = recording.load(file)
     except DataError as error:

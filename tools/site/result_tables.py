@@ -19,8 +19,8 @@ Shown = tuple[Server, Point, Point | None]  # and what stands beside it
 
 
 def measured(
-    uid: str, rows: list[Shown], mark: str | None, failed_ok: bool,
-    caption: str, columns: tuple[str, ...] = COLUMNS,
+    uid: str, rows: list[Shown], mark: str | None, caption: str,
+    columns: tuple[str, ...] = COLUMNS,
 ) -> str:
     """The load generator's figures of servers, a row each.
 
@@ -32,9 +32,8 @@ def measured(
     count = len(data.beside())
     body, servers = [], []
     for server, point, other in rows:
-        if not failed_ok:
-            for name in columns:
-                required(point, name)
+        for name in columns:
+            required(point, name)
         heading = f"<strong>{server.name}</strong>"
         if server.name == mark:
             heading += " this step"

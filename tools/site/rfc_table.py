@@ -3,15 +3,17 @@
 Whether a line is kept comes from the recorded run of the tests.
 """
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from tools.data.rules_seen import EXPECTED, FAILED, Cell, Conformance
+from tools.data.rules_seen import EXPECTED, FAILED, Conformance
 from tools.rfc import REQUIREMENTS, Requirement
 from tools.servers import SERVERS
 from tools.site.elements import figure, folded, table
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
+from tools.site.figures import DASH
 from tools.site.rules_table import RFC, recorded
 
 CHAPTERS = {
@@ -38,16 +40,11 @@ CHAPTERS = {
 
 def broken(run: Conformance, each: Requirement) -> list[str]:
     """The servers from 02 on that do not keep it everywhere."""
-    return [
-        server.name
-        for server in SERVERS
-        if server.step > 1
-        and any(
-            run.rules[name].get(server.name, Cell()).outcome
-            in (FAILED, EXPECTED)
-            for name in each.rules
-        )
-    ]
+    found = {
+        name for rule in each.rules for name, cell in run.rules[rule].items()
+        if cell.outcome in (FAILED, EXPECTED)
+    }
+    return [s.name for s in SERVERS if s.step > 1 and s.name in found]
 
 
 def _link(rfc: str, section: str, words: str) -> str:
@@ -55,30 +52,26 @@ def _link(rfc: str, section: str, words: str) -> str:
     return f'<a href="{RFC}{rfc}#section-{number}">{words}</a>'
 
 
-def _kept(run: Conformance, rows: list[Requirement], must: bool) -> str:
-    """How many of those that concern us are kept by all."""
-    ours = [each for each in rows if each.rules and each.must == must]
-    kept = sum(not each.but and not broken(run, each) for each in ours)
-    return f"{kept} of {len(ours)}" if ours else "\u2013"
-
-
 def _summary(run: Conformance) -> str:
     body = []
     for (rfc, number), name in CHAPTERS.items():
         rows = [e for e in REQUIREMENTS if e.chapter == (rfc, number)]
         where = _link(rfc, number, f"RFC {rfc}, {number}")
-        body.append([f"{where} {name}", *_cells(run, rows)])
-    body.append(["Together", *_cells(run, list(REQUIREMENTS))])
+        body.append([f"{where} {name}", *_counts(run, rows)])
+    body.append(["Together", *_counts(run, REQUIREMENTS)])
     head = ["Chapter", "MUST kept", "SHOULD kept", "not for us"]
     return table(head, body, "The two RFCs, chapter by chapter")
 
 
-def _cells(run: Conformance, rows: list[Requirement]) -> list[str]:
+def _counts(run: Conformance, rows: Sequence[Requirement]) -> list[str]:
+    """How many MUST and SHOULD are kept by all, how many are not for us."""
+    cells = []
+    for must in (True, False):
+        ours = [each for each in rows if each.rules and each.must == must]
+        kept = sum(not each.but and not broken(run, each) for each in ours)
+        cells.append(f"{kept} of {len(ours)}" if ours else DASH)
     others = sum(not each.rules for each in rows)
-    return [
-        _kept(run, rows, must=True), _kept(run, rows, must=False),
-        str(others) if others else "\u2013",
-    ]  # fmt: skip
+    return [*cells, str(others) if others else DASH]
 
 
 def _lines(run: Conformance) -> str:

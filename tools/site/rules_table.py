@@ -25,7 +25,6 @@ from tools.data.rules_seen import (
 )
 from tools.rules import RULES, Rule
 from tools.servers import LESSONS, SERVERS, YES, Server
-from tools.site import options
 from tools.site.elements import table
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
@@ -139,7 +138,7 @@ def _when(run: Conformance) -> str:
 def _render(chosen: dict[str, str], md: Any) -> str:
     """The rules of one section, a row each, and a column a server.
 
-    ``servers`` names some of them; else all for which it has a rule.
+    Only servers for which it has a rule have one.
     """
     section = chosen["section"]
     if section not in SECTIONS:
@@ -149,10 +148,8 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     part = {n: r for n, r in RULES.items() if r.part == SECTIONS[section]}
     check_rules(run, list(part))
     shown = [
-        server
-        for server in options.servers(chosen.get("servers", "all"))
-        if "servers" in chosen
-        or any(server.name in run.rules[name] for name in part)
+        server for server in SERVERS
+        if any(server.name in run.rules[name] for name in part)
     ]
     stem = uid(md, "why", section)
     notes: list[str] = []  # why a rule does not hold somewhere
@@ -257,4 +254,4 @@ def _a(address: str, words: str) -> str:
     return f'<a href="{address}">{words}</a>'
 
 
-rules = fence(_render, "section", "servers")
+rules = fence(_render, "section")

@@ -48,23 +48,22 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     sketch = options.server(f"{number}-sketch").name
     run = recorded()
     broken = sketches_seen.broken(run, sketch)
-    kept = len(sketches_seen.TRIED) - len(broken)
-    lines, said = [], set()
+    tried = len(sketches_seen.TRIED)
+    others = list(broken)
+    lines = []
     for what, names in FIRST.items():
-        found = [name for name in names if name in broken]
-        if found:
-            said.update(found)
+        if found := [name for name in names if name in others]:
+            others = [name for name in others if name not in found]
             rules = "; ".join(map(_rule, found))
             lines.append(f"<li><strong>{what}</strong>: {rules}.</li>")
-    others = [name for name in broken if name not in said]
     rest = "".join(f"<li>{_rule(name)}</li>" for name in others)
     commit = f", commit {run.commit}" if run.commit else ""
     return (
         f'<figure class="seven-seen" id="{uid(md, "breaks", number)}">'
         f'<ul>{"".join(lines)}</ul><details class="seven-data"><summary>'
         f"{len(others)} more rules that it breaks</summary><ul>{rest}</ul>"
-        f"</details><figcaption>Of the {len(broken) + kept} rules that were "
-        f"tried, it breaks {len(broken)} and keeps {kept}. Seen on "
+        f"</details><figcaption>Of the {tried} rules that were tried, it "
+        f"breaks {len(broken)} and keeps {tried - len(broken)}. Seen on "
         f"{escape(run.started[:10] + commit)}, with "
         f"<code>{escape(run.command)}</code>.</figcaption></figure>"
     )

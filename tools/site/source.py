@@ -1,16 +1,14 @@
 """Pieces of source files, found by name, and what changed between two.
 
-Fence ``source``: ``file`` and one of ``name`` (of functions and classes,
-comma between), ``section`` (what stands under a banner), ``idea: yes``
-(what is this step's own) and ``whole: yes``. Fence ``stepdiff``: ``from``,
-``to`` and perhaps ``context``, how many equal lines stand around.
+Fence ``source``: ``file`` and either ``name`` (of functions and classes,
+comma between) or ``whole: yes``. Fence ``stepdiff``: ``from``, ``to`` and
+perhaps ``context``, how many equal lines stand around.
 """
 
 import ast
 import difflib
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -21,8 +19,8 @@ from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence_call import code, fence
 
-# The lines between which every server is the same: "# === HTTP, ... ===".
-BANNER = re.compile(r"^# ={3,} (?P<title>.*?) =+$")
+# Below the first such line every server is the same: "# === HTTP, ... ===".
+BANNER = re.compile(r"# ={3,} .* =+")
 START = 'if __name__ == "__main__":'
 
 
@@ -111,35 +109,18 @@ def _names(node: ast.stmt) -> list[str]:
     return []
 
 
-def section(text: str, title: str) -> Piece:
-    """What stands under a banner ``# === title ===``, banner included."""
-    lines = text.splitlines()
-    banners = [*_banners(lines), (len(lines) + 1, "")]
-    for (first, name), (end, _) in itertools.pairwise(banners):
-        if name.startswith(title):
-            return cut(lines, first, end - 1)
-    titles = ", ".join(repr(name) for _, name in banners[:-1])
-    raise SiteError(f"no banner begins with {title!r}; there are {titles}")
-
-
 def idea(text: str) -> Piece:
     """The part in which the steps differ: all above the first banner.
 
     The docstring at the top is left out.
     """
     lines = text.splitlines()
-    shared = [number for number, _ in _banners(lines)]
-    last = min(shared) - 1 if shared else len(lines)
+    banners = [at for at, line in enumerate(lines) if BANNER.fullmatch(line)]
+    last = banners[0] if banners else len(lines)
     tree = ast.parse(text)
     described = ast.get_docstring(tree) is not None
     first = (tree.body[0].end_lineno or 0) if described else 0
     return cut(lines, first + 1, last)
-
-
-def _banners(lines: list[str]) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(lines, 1):
-        if match := BANNER.match(line):
-            yield number, match["title"]
 
 
 def changes(old: str, new: str, context: int = 2) -> Diff:
@@ -171,34 +152,19 @@ def _source(chosen: dict[str, str], md: Any) -> str:
     match [(key, value) for key, value in chosen.items() if key != "file"]:
         case [("name", names)]:
             found = [find(content, n.strip()) for n in names.split(",")]
-        case [("section", title)]:
-            found = [section(content, title)]
-        case [("idea", "yes")]:
-            found = [idea(content)]
         case [("whole", "yes")]:
             found = [cut(content.splitlines(), 1, content.count("\n"))]
         case _:
-            raise SiteError("give one of name, section, idea and whole")
-    words = ", ".join(
-        f"{first}" if first == last else f"{first} to {last}"
-        for first, last in _runs(found)
-    )
+            raise SiteError("give one of name and whole")
     shown, numbers = _join(found)
+    runs = [list(n) for there, n in itertools.groupby(numbers, bool) if there]
+    words = ", ".join(
+        f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}"
+        for run in runs
+    )
     file = label(chosen["file"])
     title = f"{file}, {'line' if words.isdigit() else 'lines'} {words}"
     return code(md, shown, "python", title, file, numbers)
-
-
-def _runs(found: list[Piece]) -> list[tuple[int, int]]:
-    """The first and the last line of each; neighbours are one."""
-    runs = [(found[0].first, found[0].last)]
-    for piece in found[1:]:
-        first, last = runs[-1]
-        if piece.first == last + 1:
-            runs[-1] = first, piece.last
-        else:
-            runs.append((piece.first, piece.last))
-    return runs
 
 
 def _join(found: list[Piece]) -> tuple[str, list[int | None]]:
@@ -228,5 +194,5 @@ def _stepdiff(chosen: dict[str, str], md: Any) -> str:
     return code(md, found.text, "diff", title)
 
 
-source = fence(_source, "file", "name section idea whole")
+source = fence(_source, "file", "name whole")
 stepdiff = fence(_stepdiff, "from to", "context")

@@ -16,13 +16,8 @@ from tools.bench.ab import Load
 from tools.bench.cost import Meter
 from tools.bench.peers import start
 from tools.bench.peers.number import FIRST, HEAD, following
-from tools.bench.server import Running, ServerError
-from tools.bench.session import (
-    Refused,
-    Session,
-    number_option,
-    some_of,
-)
+from tools.bench.server import ServerError
+from tools.bench.session import Refused, Session, number_option, some_of
 from tools.bench.table import figure, spread
 from tools.data.results import Point, Run
 from tools.peers import PYTHON, Peer
@@ -114,9 +109,7 @@ def measure(session: Session) -> int:
     return session.status()
 
 
-def measure_one(
-    session: Session, peer: Peer, fetches: int, load: Load
-) -> Run:
+def measure_one(session: Session, peer: Peer, fetches: int, load: Load) -> Run:
     """The chain, then the parallel load, against one fresh server.
 
     The requests/s and the CPU of the run are those of the parallel load;
@@ -124,29 +117,23 @@ def measure_one(
     """
     with start.start(peer, page=b"") as process:
         chain(process.port, WARM_UP)
-        extra = measure_chain(process, fetches)
+        meter = Meter(process)
+        begun = time.perf_counter()
+        end = chain(process.port, fetches)
+        took = time.perf_counter() - begun
+        cost = meter.read()
         one = session.load(process, load, name=peer.name)
-    one.extra = extra
-    left = load.requests - one.requests
-    if one.error is None and left > 0:
-        one.error = f"{left} of {load.requests} requests were not answered"
-    return one
-
-
-def measure_chain(process: Running, fetches: int) -> dict[str, float]:
-    """The chain's figures for Run.extra. Raises ServerError."""
-    meter = Meter(process)
-    begun = time.perf_counter()
-    end = chain(process.port, fetches)
-    took = time.perf_counter() - begun
-    cost = meter.read()
     cpu = cost.cpu_user + cost.cpu_system
-    return {
+    one.extra = {
         "chain_per_second": round(fetches / took, 3),
         "chain_cpu_ms": round(1000 * cpu / fetches, 6),
         "chain_fetches": float(fetches),
         "chain_end": float(end),
     }
+    left = load.requests - one.requests
+    if one.error is None and left > 0:
+        one.error = f"{left} of {load.requests} requests were not answered"
+    return one
 
 
 def chain(port: int, fetches: int) -> int:

@@ -19,12 +19,12 @@ from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
 from tools.bench.session import WORDS, Session, number_option
 from tools.bench.table import failures, figure, spread
-from tools.data.results import Point, Run
+from tools.data.results import Point
 from tools.servers import by_name
 
 HELP = "1,000 and 4,000 clients against one worker of 07 (about 4 minutes)"
 CLIENTS = (1000, 4000)
-SUITES = ("crowd-new", "crowd-keep")
+SUITES = {"crowd-new": False, "crowd-keep": True}  # keep-alive?
 DELAY = 0.1  # seconds each request waits
 SECONDS = 10  # a load
 REPEATS = 3
@@ -52,21 +52,19 @@ def measure(session: Session) -> int:
             f"files: {most:,} clients are not possible."
         )
         return 1
-
-    def one(load: Load) -> Run:
-        return session.measure(
-            by_name("07"), load, "--workers", "1", *options.options,
-            delay=DELAY, warm_up=WARM_UP, name="07", busy=True,
-        )
-
+    one = partial(
+        session.measure, by_name("07"), delay=DELAY, warm_up=WARM_UP,
+        name="07", busy=True,
+    )
+    words = ("--workers", "1", *options.options)
     work = []
     for clients, suite in itertools.product(options.clients, SUITES):
-        keep = suite == "crowd-keep"
+        keep = SUITES[suite]
         load = Load(clients, MANY, options.seconds, keep_alive=keep)
         point = Point(
             "07", suite, clients, DELAY, keep_alive=keep, variant="1 worker"
         )
-        work.append((point, partial(one, load)))
+        work.append((point, partial(one, load, *words)))
     session.rounds(work, REPEATS)
     session.show(
         {

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,12 +24,7 @@ from tools.bench.outcome import keep_raw
 from tools.bench.peers import start
 from tools.bench.postgres import ROLE, Postgres, postgres, version
 from tools.bench.server import Running, ServerError
-from tools.bench.session import (
-    Refused,
-    Session,
-    number_option,
-    some_of,
-)
+from tools.bench.session import Refused, Session, number_option, some_of
 from tools.bench.table import figure, title_of
 from tools.common.launch import eventually
 from tools.data.results import Point, Run
@@ -57,10 +52,7 @@ SLEEPING = (  # handlers, with the connections of their pools
     ("06-executor", 10), ("06-async", 10), ("06-async", 50),
 )
 SLEEP_CLIENTS = (1, 10, 50, 100, 500)
-LIMITED, LIMIT_CLIENTS = (("03", 0), ("06-async", 10), ("06-async", 50)), 200
-REPORTING, REPORT_CLIENTS = (1, 2, 5, 10, 50), 50
-CONNECT_CLIENTS = 10
-VANISH_CLIENTS = 20
+LIMITED = (("03", 0), ("06-async", 10), ("06-async", 50))
 VANISH_PATIENCE = 2.0  # seconds
 BEFORE_SECONDS = 1.0  # until the client vanishes
 TIMEOUT_SECONDS = 2.0  # idle_in_transaction_session_timeout
@@ -113,51 +105,38 @@ class Case:
     @property
     def point(self) -> Point:
         """Its place in the results."""
+        pool = "one a request"
+        if self.connections:
+            pool = f"{self.connections} connection"
+            pool += "s" * (self.connections > 1)
         return Point(
             self.handler, f"db-{self.part}", self.clients,
-            SLEEP if self.part == "sleep" else 0.0, variant=self.vanishing
-            or pool_of(self.connections),
+            SLEEP if self.part == "sleep" else 0.0,
+            variant=self.vanishing or pool,
         )
 
 
-def pool_of(connections: int) -> str:
-    """A pool in words."""
-    one = f"{connections} connection{'s' * (connections > 1)}"
-    return one if connections else "one a request"
-
-
-def cases(parts: tuple[str, ...], most: int) -> Iterator[Case]:
+def cases(parts: tuple[str, ...], most: int) -> list[Case]:
     """What is measured; most: clients of the query that sleeps."""
-    if "sleep" in parts:
-        for handler, connections in SLEEPING:
-            for clients in SLEEP_CLIENTS:
-                if clients <= most:
-                    yield Case(
-                        "sleep", handler, connections, clients, ("/?sleep",)
-                    )
-    if "limit" in parts:
-        for handler, connections in LIMITED:
-            yield Case(
-                "limit", handler, connections, LIMIT_CLIENTS, ("/?slow",)
-            )
-    if "report" in parts:
-        for connections in REPORTING:
-            yield Case(
-                "report", "06-async", connections, REPORT_CLIENTS,
-                ("/?report",),
-            )
-    if "connect" in parts:
-        for connections in (0, 10):
-            yield Case(
-                "connect", "06-async", connections, CONNECT_CLIENTS,
-                ("/?lookup",),
-            )
-    if "vanish" in parts:
-        for vanishing in VANISHING:
-            yield Case(
-                "vanish", "06-async", 10, VANISH_CLIENTS,
-                (*("/?lookup",) * 4, "/?write"), vanishing,
-            )
+    every = [
+        Case("sleep", *pool, clients, ("/?sleep",))
+        for pool in SLEEPING for clients in SLEEP_CLIENTS if clients <= most
+    ]
+    every += [Case("limit", *pool, 200, ("/?slow",)) for pool in LIMITED]
+    every += [
+        Case("report", "06-async", connections, 50, ("/?report",))
+        for connections in (1, 2, 5, 10, 50)
+    ]
+    every += [
+        Case("connect", "06-async", connections, 10, ("/?lookup",))
+        for connections in (0, 10)
+    ]
+    changing = (*("/?lookup",) * 4, "/?write")
+    every += [
+        Case("vanish", "06-async", 10, 20, changing, vanishing)
+        for vanishing in VANISHING
+    ]
+    return [case for case in every if case.part in parts]
 
 
 def measure(session: Session) -> int:
@@ -190,9 +169,7 @@ def measure(session: Session) -> int:
 
 def measure_one(session: Session, database: Postgres, case: Case) -> Run:
     """One case against a fresh server. Raises ServerError, OSError."""
-    words = [
-        FILE, case.handler, "--connections", str(case.connections),
-    ]  # fmt: skip
+    words = [FILE, case.handler, "--connections", str(case.connections)]
     seconds, patience = session.options.database_seconds, PATIENCE
     if case.vanishing:
         seconds += BEFORE_SECONDS + 2 * TIMEOUT_SECONDS
@@ -211,7 +188,8 @@ def measure_one(session: Session, database: Postgres, case: Case) -> Run:
         contextlib.ExitStack() as later,
         Running([str(start.PYTHON), *words, *place], ROOT) as process,
     ):
-        later.callback(gone, database)
+        # In the end, nobody is connected any more.
+        later.callback(eventually, lambda: not database.connections())
         watch = Watch(database, process)
         if case.vanishing:
             number, after = VANISHING[case.vanishing]
@@ -229,11 +207,6 @@ def measure_one(session: Session, database: Postgres, case: Case) -> Run:
     keep_raw(session.folder, case.handler, one.command, text)
     fill(one, text, watch)
     return one
-
-
-def gone(database: Postgres) -> None:
-    """Wait until nobody is connected any more."""
-    eventually(lambda: not database.connections())
 
 
 class Watch:
@@ -275,9 +248,7 @@ def leave_open(
     later.enter_context(other)
     later.callback(other.kill)
     assert other.stdin and other.stdout
-    print(
-        "begin; update items set price = 0 where id = 1;", file=other.stdin
-    )
+    print("begin; update items set price = 0 where id = 1;", file=other.stdin)
     while other.stdout.readline() not in ("UPDATE 1\n", ""):
         pass
     os.kill(other.pid, number)

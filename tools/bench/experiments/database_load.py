@@ -5,11 +5,11 @@ after an error it pauses before it comes back. Errors are counted by what
 the server says. It prints its figures as JSON.
 """
 
-import argparse
 import asyncio
 import json
 import os
 import re
+import sys
 import time
 from collections import Counter
 from itertools import pairwise
@@ -22,10 +22,16 @@ GAVE_UP = "no answer in time"
 class Load:
     """What the clients have seen so far."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
+    def __init__(
+        self, port: int, seconds: float, patience: float, targets: list[str]
+    ) -> None:
+        """Requests begin within so many seconds, for the targets in turns.
+
+        patience: seconds until a client gives up.
+        """
+        self.port, self.patience, self.targets = port, patience, targets
         self.begun = time.monotonic()
-        self.until = self.begun + options.seconds
+        self.until = self.begun + seconds
         self.good: list[float] = []  # when an answer came
         self.waits: list[float] = []  # seconds, for it or until one gave up
         self.errors: Counter[str] = Counter()
@@ -33,8 +39,7 @@ class Load:
     async def client(self, number: int) -> None:
         """One client, until the time is up."""
         while (begun := time.monotonic()) < self.until:
-            targets = self.options.targets
-            target = targets[number % len(targets)]
+            target = self.targets[number % len(self.targets)]
             number += 1
             error = await self.ask(target)
             now = time.monotonic()
@@ -49,7 +54,7 @@ class Load:
     async def ask(self, target: str) -> str:
         """Make one request; "" or what went wrong."""
         try:
-            async with asyncio.timeout(self.options.patience):
+            async with asyncio.timeout(self.patience):
                 return await self.answer(target)
         except TimeoutError:
             return GAVE_UP
@@ -59,8 +64,7 @@ class Load:
 
     async def answer(self, target: str) -> str:
         """The same without an end to our patience. Raises OSError."""
-        port = self.options.port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(
                 f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -90,24 +94,13 @@ class Load:
         }
 
 
-def parser() -> argparse.ArgumentParser:
-    """Its command line."""
-    made = argparse.ArgumentParser(description=__doc__)
-    add = made.add_argument
-    add("port", type=int)
-    add("clients", type=int, help="at a time")
-    add("seconds", type=float, help="in which requests begin")
-    add("patience", type=float, help="seconds until a client gives up")
-    add("targets", nargs="+", help="what they ask for, in turns")
-    return made
-
-
-async def main() -> None:
-    """Run the clients, print the figures."""
-    load = Load(parser().parse_args())
-    await asyncio.gather(*map(load.client, range(load.options.clients)))
+async def main(arguments: list[str]) -> None:
+    """Print the figures: port, clients, seconds, patience, targets."""
+    port, clients, seconds, patience, *targets = arguments
+    load = Load(int(port), float(seconds), float(patience), targets)
+    await asyncio.gather(*map(load.client, range(int(clients))))
     print(json.dumps(load.figures()))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(sys.argv[1:]))

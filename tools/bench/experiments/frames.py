@@ -137,9 +137,7 @@ def measure(session: Session) -> int:
 # Who runs it --------------------------------------------------------------
 
 
-def choose(
-    words: str | None, libraries: bool, session: Session
-) -> list[Who]:
+def choose(words: str | None, libraries: bool, session: Session) -> list[Who]:
     """The oldest, the newest, and the one with the libraries.
 
     Raises InterpreterError if none can run the lab.
@@ -197,15 +195,6 @@ def why_no_huge_pages() -> str:
 # Calling the lab ----------------------------------------------------------
 
 
-def read(text: str) -> dict[str, Any]:
-    """What the lab said with --json. Raises LabError."""
-    try:
-        said: dict[str, Any] = json.loads(text)
-    except ValueError as error:
-        raise LabError("the lab did not print its figures") from error
-    return said
-
-
 class Bench:
     """All calls of the lab in one run of ``./bench.sh``."""
 
@@ -231,9 +220,7 @@ class Bench:
         """The path of what cc made of it, "" if it cannot."""
         path = str(self.made / name)
         try:
-            said_by(
-                ["cc", "-O2", *how, "-o", path, source, "-ldl"], PATIENCE
-            )
+            said_by(["cc", "-O2", *how, "-o", path, source, "-ldl"], PATIENCE)
         except LabError as error:  # no cc, or no Linux
             self.session.say(f"[dim]- Without {source}: {error}")
             return ""
@@ -270,13 +257,18 @@ class Bench:
             *words,
         )
         more = HUGE if case.huge else {}
-        said = said_by([case.who.python.program, *words], PATIENCE, **more)
+        call = [case.who.python.program, *words]
+        text = said_by(call, PATIENCE, environment=more)
+        try:
+            said: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise LabError("the lab did not print its figures") from error
         shown = [f"{name}={value}" for name, value in more.items()]
         shown += [f"python{case.who.python.label}", *words]
         command = shlex.join(shown)
         if self.echo:
             command = command.replace(self.echo, "frames")
-        return command, read(said)
+        return command, said
 
     def measure(self, case: Case) -> None:
         """Every variant of a case once."""

@@ -27,12 +27,7 @@ from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
 from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import ServerError, start
-from tools.bench.session import (
-    WORDS,
-    Session,
-    number_option,
-    servers_option,
-)
+from tools.bench.session import WORDS, Session, number_option, servers_option
 from tools.bench.table import figure
 from tools.common.launch import Launched
 from tools.common.raw_client import Client, NoAnswer
@@ -189,18 +184,12 @@ def measure_one(
     return Run("", error=why), f"time: {why}"
 
 
-def sure_of_memory(one: Run) -> bool:
-    """Did it hold so many that memory for each is more than noise?"""
-    held, extra = one.extra.get("descriptors", 0), one.extra
-    many = held >= SURE and held >= HELD * extra["connections"]
-    return many and extra["user_bytes_per_connection"] >= 0
-
-
 def bytes_each(one: Run) -> float:
-    """Memory that a client took in user space; 0: not known."""
-    if not sure_of_memory(one):
+    """Memory that a client took in user space; 0: of so few it is noise."""
+    held = one.extra.get("descriptors", 0)
+    if held < SURE or held < HELD * one.extra["connections"]:
         return 0.0
-    return one.extra["user_bytes_per_connection"]
+    return max(one.extra["user_bytes_per_connection"], 0.0)
 
 
 # One run -----------------------------------------------------------------
@@ -274,7 +263,8 @@ class Plan:
     @property
     def needed_seconds(self) -> float:
         """How long all need at the least."""
-        return hold_ends.needed_seconds(self.asked, self.delay, self.together)
+        turns = math.ceil(self.asked / (self.together or self.asked))
+        return turns * self.delay
 
     @property
     def hopeless(self) -> str:
@@ -407,7 +397,7 @@ def show(session: Session) -> None:
             "last answer": lambda p: f"{p.median('seconds') or 0:,.1f} s",
             "held": figure("connections"),
             "bytes a client":
-                lambda p: each(p) if sure_of_memory(p.runs[-1]) else "",
+                lambda p: each(p) if bytes_each(p.runs[-1]) else "",
             "threads": figure("threads"),
             "stopped by": kind,
         },

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 
 from tools.bench import preflight
 from tools.bench.experiments.holder import Tally
-from tools.bench.machine import (
-    ROOM,
-    SHARED,
-    free_memory,
-    thread_limits,
-)
+from tools.bench.machine import ROOM, SHARED, free_memory, thread_limits
 from tools.servers import NO, POOL, Server
 
 KINDS = {
@@ -157,11 +152,6 @@ def at_once(server: Server, extra: tuple[str, ...]) -> int | None:
         said = " ".join(done.stdout.split())
         given = re.search(r"--workers WORKERS [^-]*\((\d+)\)", said)
     return int(given[1]) if given else None
-
-
-def needed_seconds(clients: int, delay: float, together: int | None) -> float:
-    """How long these clients take at the least, so many at once."""
-    return delay if together is None else math.ceil(clients / together) * delay
 
 
 # Afterwards --------------------------------------------------------------

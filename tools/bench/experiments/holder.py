@@ -24,7 +24,6 @@ from tools.bench.machine import ROOM, raise_open_files
 PER_ADDRESS = 4096  # connections from one address: ports are found quickly
 BODY_BYTES = 249  # of the page that every server sends
 CONNECT_SECONDS = 30.0  # for one connection
-OPEN_SECONDS = 120.0  # for all
 QUEUE = 1024  # connections that may wait for accept: a quarter of it
 LOOK_EVERY = 64  # connections between two looks at the queue
 PAUSE_SECONDS = 0.002  # for the server to accept some

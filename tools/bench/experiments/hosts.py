@@ -5,40 +5,29 @@ Each run of a case is a process in namespaces of its own (see
 """
 
 import argparse
-import contextlib
 import json
 import math
-import os
-import signal
-import subprocess
+import socket
 import sys
 from collections.abc import Iterator
 from functools import partial
 
+from tools.bench.experiments import lab
+from tools.bench.experiments.lab import LabError
 from tools.bench.hosts import balancer
 from tools.bench.hosts.experiments import BY_NAME
 from tools.bench.hosts.rig import Case, entry
 from tools.bench.outcome import keep_raw
 from tools.bench.preflight import obtain
-from tools.bench.server import ServerError
-from tools.bench.session import (
-    Refused,
-    Session,
-    Work,
-    add_options,
-    some_of,
-)
+from tools.bench.session import Refused, Session, Work, add_options, some_of
 from tools.bench.table import figure, title_of
-from tools.common.launch import scrub
 from tools.data.results import Point, Run
-from tools.servers import ROOT
 
 HELP = (
     "three hosts behind a balancer: restarts, deaths, overload (ten minutes)"
 )
 INSIDE = "tools.bench.hosts"
 REST_SECONDS = 240  # for a run beside its load, on a busy machine
-END_SECONDS = 30  # for it to end its own processes
 LAG_MS = 150.0  # a load that sent later than this was disturbed
 AGAIN = 2  # times, if so
 CABLE, LOOPBACK = "cable", "loopback"
@@ -128,14 +117,12 @@ def next_of(
     return made.pop(0)
 
 
-def at_once(
-    session: Session, case: Case, words: list[str]
-) -> list[Run]:
+def at_once(session: Session, case: Case, words: list[str]) -> list[Run]:
     """Runs of a case and beside, again if something disturbed a load."""
     for left in reversed(range(1 if session.options.smoke else 1 + AGAIN)):
         try:
             said = json.loads(said_by(words, case.seconds + REST_SECONDS))
-        except ServerError as error:
+        except LabError as error:
             return [Run("", error=str(error)) for _ in case.all]
         runs = [Run(**each["run"]) for each in said]
         if all(r.extra["lag_ms"] <= LAG_MS for r in runs) or not left:
@@ -168,7 +155,7 @@ def way() -> tuple[str, str]:
         return LOOPBACK, "only Linux has network namespaces"
     try:
         said_by([CABLE], REST_SECONDS)
-    except ServerError as error:
+    except LabError as error:
         return LOOPBACK, str(error)
     return CABLE, ""
 
@@ -177,34 +164,13 @@ def said_by(words: list[str], seconds: float) -> str:
     """What ``python -m tools.bench.hosts WORDS`` prints.
 
     It ends, with all that it started, when we do, however that is: it
-    reads from a pipe of which only we have the other end. Raises
-    ServerError with what it said last.
+    reads from a socket of which only we have the other end. Raises
+    LabError with what it said last.
     """
     inside = entry() if words[0] == CABLE else []
-    theirs, ours = os.pipe()
-    try:
-        child = subprocess.Popen(
-            [*inside, sys.executable, "-m", INSIDE, *words], cwd=ROOT,
-            stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, errors="replace", start_new_session=True,
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        return lab.said_by(
+            [*inside, sys.executable, "-m", INSIDE, *words], seconds,
+            stdin=theirs.fileno(), end=ours.close,
         )
-    except OSError as error:
-        os.close(ours)
-        raise ServerError(f"{inside[0]}: {error.strerror}") from error
-    finally:
-        os.close(theirs)
-    try:
-        out, err = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise ServerError(f"it took more than {seconds:.0f} s") from error
-    finally:
-        os.close(ours)  # it ends its own processes first
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(END_SECONDS)
-        with contextlib.suppress(OSError):  # there may be none left
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    if child.returncode:
-        lines = err.strip().splitlines() or [f"status {child.returncode}"]
-        raise ServerError(scrub(lines[-1]))
-    return out

@@ -113,18 +113,13 @@ def counted(process: Running) -> str:
             clients = [Client(process.port) for _ in range(CLIENTS)]
             for client in clients:
                 client.send(GET_CLOSE)
-            for client in clients:
-                answered(client)
+            try:
+                for client in clients:
+                    with client:
+                        client.answer()
+            except NoAnswer as error:
+                raise strace.StraceError(f"under strace: {error}") from error
         lines = table.read_text("utf-8").splitlines()
     shown = [line.rstrip() for line in lines[:TOP]]
     more = ["..."] if lines[TOP:] else []
     return "\n".join([f"$ {COUNT} -p {process.pid}", *shown, *more])
-
-
-def answered(client: Client) -> None:
-    """Wait for its answer, and hang up. Raises StraceError for none."""
-    try:
-        with client:
-            client.answer()
-    except NoAnswer as error:
-        raise strace.StraceError(f"under strace: {error}") from error

@@ -1,15 +1,15 @@
-"""Runs one of the labs of the pages, and ends it whatever happens."""
+"""Runs a program that prints figures, and ends it whatever happens."""
 
 import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tools.common.launch import scrub
 from tools.servers import ROOT
 
-END_SECONDS = 20  # for a lab to end that has been told to
+END_SECONDS = 30  # for a lab to end that has been told to
 
 
 class LabError(Exception):
@@ -17,18 +17,21 @@ class LabError(Exception):
 
 
 def said_by(
-    words: Sequence[str], seconds: float, **environment: str
+    words: Sequence[str], seconds: float, *,
+    environment: Mapping[str, str] | None = None,
+    stdin: int = subprocess.DEVNULL, end: Callable[[], object] | None = None,
 ) -> str:
     """What a command prints, run from the root of the repository.
 
-    However this ends, the lab and all it has started end too. Raises
-    LabError with what it said last, unless it printed JSON.
+    However this ends, the lab and all it has started end too. end: how to
+    tell it, if not by SIGTERM. Raises LabError with what it said last,
+    unless it printed JSON.
     """
     try:
         child = subprocess.Popen(
-            words, cwd=ROOT, env={**os.environ, **environment}, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, errors="replace", start_new_session=True,
+            words, cwd=ROOT, env={**os.environ, **(environment or {})},
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, errors="replace", start_new_session=True,
         )
     except OSError as error:
         raise LabError(f"{words[0]}: {error.strerror}") from error
@@ -38,7 +41,7 @@ def said_by(
         raise LabError(f"it took more than {seconds:.0f} s") from error
     finally:
         if child.poll() is None:
-            child.terminate()  # it ends its own processes first
+            (end or child.terminate)()  # it ends its own processes first
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(END_SECONDS)
         with contextlib.suppress(OSError):  # there may be none left

@@ -126,9 +126,7 @@ def replay(process: Running) -> tuple[list[burst.Moments], dict[int, int]]:
     return burst.burst(process.port, CLIENTS, look), owners
 
 
-def _owners(
-    process: Running, workers: list[psutil.Process]
-) -> dict[int, int]:
+def _owners(process: Running, workers: list[psutil.Process]) -> dict[int, int]:
     """A client's port -> the worker that has its connection now.
 
     A measurement leaves the kernel's table full of closed connections,
@@ -203,9 +201,7 @@ def as_fits(made: Recording) -> Recording:
     raise timeline.TimelineError("there was too much for one file")
 
 
-def record(
-    server: Server, results: Results
-) -> tuple[Recording | None, str]:
+def record(server: Server, results: Results) -> tuple[Recording | None, str]:
     """Record it until all is well; what came out and what is wrong.
 
     None: there was a fault each time; the text is that of the last. A
@@ -311,9 +307,7 @@ def run(options: argparse.Namespace) -> int:
     return stopped or int(len(saved) < len(options.only))
 
 
-def several(
-    server: Server, session: Session
-) -> tuple[Recording | None, str]:
+def several(server: Server, session: Session) -> tuple[Recording | None, str]:
     """The median of its recordings, and what is wrong with one."""
     repeats = session.repeats(1)
     found, wrong = [], ""

@@ -33,20 +33,17 @@ SECONDS = 5  # a load
 REPEATS = 5
 WARM_UP = 50  # requests
 COMPUTE_SECONDS = 0.001  # a request
+# The variants that speed-ups are counted from.
+BASELINES = {"03": "1 core", "07": "1 worker"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A server in one arrangement.
-
-    baseline: the variant its speed-up is counted from; one_core: keep
-    all of the server on one core.
-    """
+    """A server in one arrangement; one_core: keep all of it on one."""
 
     server: Server
     variant: str
-    options: tuple[str, ...]
-    baseline: str
+    options: tuple[str, ...] = ()
     one_core: bool = False
 
 
@@ -54,16 +51,13 @@ def cases(cores: int) -> list[Case]:
     """What is compared on so many cores."""
     seven, three = by_name("07"), by_name("03")
     found = [
-        Case(
-            seven, _count(number, "worker"), ("--workers", str(number)),
-            "1 worker",
-        )
+        Case(seven, _count(number, "worker"), ("--workers", str(number)))
         for number in range(1, cores + 1)
     ]
     if hasattr(psutil.Process, "cpu_affinity"):  # not on macOS
-        found.append(Case(three, "1 core", (), "1 core", one_core=True))
+        found.append(Case(three, "1 core", one_core=True))
     if cores > 1:
-        found.append(Case(three, _count(cores, "core"), (), "1 core"))
+        found.append(Case(three, _count(cores, "core")))
     return found
 
 
@@ -123,15 +117,16 @@ def measure(session: Session) -> int:
 
 
 def speed_up(one: Run, points: list[Point], case: Case, turn: int) -> None:
-    """Note how many times faster it is than the baseline.
+    """Note how many times faster it is than its baseline.
 
     Than its run of the same turn (from 0): both had the same
     disturbances.
     """
-    if case.variant == case.baseline or one.requests_per_second is None:
+    baseline = BASELINES[case.server.name]
+    if case.variant == baseline or one.requests_per_second is None:
         return
     for point in points:
-        if title_of(point) == f"{case.server.name}, {case.baseline}":
+        if title_of(point) == f"{case.server.name}, {baseline}":
             for run in point.runs[turn : turn + 1]:
                 if run.requests_per_second:
                     times = one.requests_per_second / run.requests_per_second

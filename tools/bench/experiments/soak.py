@@ -25,12 +25,7 @@ from tools.bench.cost import Meter, States, look
 from tools.bench.experiments.soak_clients import PATIENCE, Clients, Counts
 from tools.bench.outcome import keep_raw, take_cost
 from tools.bench.server import Running, start
-from tools.bench.session import (
-    WORDS,
-    Session,
-    number_option,
-    servers_option,
-)
+from tools.bench.session import WORDS, Session, number_option, servers_option
 from tools.common.launch import STOP_SECONDS
 from tools.data.results import Point, Run
 from tools.servers import NO, YES, Server, by_name

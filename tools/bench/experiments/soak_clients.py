@@ -37,6 +37,8 @@ POLITE = {
 IMPOLITE = {
     "slow_reader": 2, "byte_by_byte": 2, "silent": 2, "silent_for_long": 1,
 }
+# What the kernel of a client may hold for it, if not as much as usual.
+BUFFERS = {"slow_reader": (SLOW_BUFFER,), "resetting": (0, SLOW_BUFFER)}
 LINGER_NOT = struct.pack("ii", 1, 0)  # close with a reset
 
 
@@ -231,8 +233,10 @@ class Clients:
             if name == "silent_for_long" and last >= self.until:
                 continue
             self.counts.roles[name] = self.counts.roles.get(name, 0) + 1
+            buffer = self.random.choice(BUFFERS.get(name, (0,)))
             try:
-                await getattr(self, name)()
+                async with self.wire(buffer) as wire:
+                    await getattr(self, name)(wire)
             except CutError as error:
                 self.fault(f"{name}: cut without a kill {error}")
             except TimeoutError:
@@ -268,9 +272,7 @@ class Clients:
 
     def bytes_of(self, *asks: Ask) -> bytes:
         """All of these requests, with padding here and there."""
-        return b"".join(
-            ask.data(*self.random.choice(PADDING)) for ask in asks
-        )
+        return b"".join(ask.data(*self.random.choice(PADDING)) for ask in asks)
 
     # Judging ----------------------------------------------------------
 
@@ -283,9 +285,7 @@ class Clients:
         """
         ended = wire.ended or time.monotonic()
         since = wire.begun if wire.slow else ended
-        return any(
-            since - CUT_SECONDS <= kill <= ended for kill in self.kills
-        )
+        return any(since - CUT_SECONDS <= kill <= ended for kill in self.kills)
 
     def cut(self, wire: Wire, due: str) -> CutError:
         """How a connection ended, where something else was due."""
@@ -345,62 +345,55 @@ class Clients:
 
     # Roles ------------------------------------------------------------
 
-    async def ordinary(self) -> None:
+    async def ordinary(self, wire: Wire) -> None:
         """One request after the other, perhaps thinking in between."""
-        async with self.wire() as wire:
-            for ask in self.asks(8):
-                wire.send(self.bytes_of(ask))
-                if await self.check(wire, ask) is None:
-                    return
-                await asyncio.sleep(self.random.choice((0, 0, 0.01, 0.1)))
+        for ask in self.asks(8):
+            wire.send(self.bytes_of(ask))
+            if await self.check(wire, ask) is None:
+                return
+            await asyncio.sleep(self.random.choice((0, 0, 0.01, 0.1)))
 
-    async def pipelined(self) -> None:
+    async def pipelined(self, wire: Wire) -> None:
         """Many requests at once, in pieces that end anywhere."""
-        async with self.wire() as wire:
-            asks = self.asks(20)
-            data = self.bytes_of(*asks)
-            cut = self.random.randrange(len(data))
-            wire.send(data[:cut])
-            await asyncio.sleep(self.random.choice((0, 0.001, 0.02)))
-            wire.send(data[cut:])
-            await self.check_all(wire, asks)
+        asks = self.asks(20)
+        data = self.bytes_of(*asks)
+        cut = self.random.randrange(len(data))
+        wire.send(data[:cut])
+        await asyncio.sleep(self.random.choice((0, 0.001, 0.02)))
+        wire.send(data[cut:])
+        await self.check_all(wire, asks)
 
-    async def closing(self) -> None:
+    async def closing(self, wire: Wire) -> None:
         """A request that asks to close, or an old one that implies it."""
-        async with self.wire() as wire:
-            ask = self.random.choice(ASKS)
-            old = self.random.random() < 0.3
-            wire.send(
-                ask.data(version="1.0") if old
-                else ask.data("Connection: close")
-            )
-            await self.check_all(wire, [ask], ends=True)
+        ask = self.random.choice(ASKS)
+        if self.random.random() < 0.3:
+            wire.send(ask.data(version="1.0"))
+        else:
+            wire.send(ask.data("Connection: close"))
+        await self.check_all(wire, [ask], ends=True)
 
-    async def half_closing(self) -> None:
+    async def half_closing(self, wire: Wire) -> None:
         """Requests, then the end of our side; the answers still come."""
-        async with self.wire() as wire:
-            asks = self.asks(5)
-            wire.send(self.bytes_of(*asks))
-            wire.transport.write_eof()
-            await self.check_all(wire, asks, ends=True)
+        asks = self.asks(5)
+        wire.send(self.bytes_of(*asks))
+        wire.transport.write_eof()
+        await self.check_all(wire, asks, ends=True)
 
-    async def malformed(self) -> None:
+    async def malformed(self, wire: Wire) -> None:
         """A request that is refused: 400, then the end."""
-        async with self.wire() as wire:
-            wire.send(self.random.choice(MALFORMED))
-            ask = Ask("a malformed request", 400)
-            await self.check_all(wire, [ask], ends=True)
+        wire.send(self.random.choice(MALFORMED))
+        ask = Ask("a malformed request", 400)
+        await self.check_all(wire, [ask], ends=True)
 
-    async def slow_reader(self) -> None:
+    async def slow_reader(self, wire: Wire) -> None:
         """A long pipeline, its answers read in small bites."""
-        async with self.wire(SLOW_BUFFER) as wire:
-            reading = asyncio.create_task(self.bites(wire))
-            try:
-                asks = self.asks(2000, QUICK)
-                wire.send(b"".join(ask.data() for ask in asks))
-                await self.check_all(wire, asks)
-            finally:
-                reading.cancel()
+        reading = asyncio.create_task(self.bites(wire))
+        try:
+            asks = self.asks(2000, QUICK)
+            wire.send(b"".join(ask.data() for ask in asks))
+            await self.check_all(wire, asks)
+        finally:
+            reading.cancel()
 
     async def bites(self, wire: Wire) -> None:
         """Let a connection read only now and then."""
@@ -413,62 +406,57 @@ class Clients:
             wire.transport.resume_reading()
             await asyncio.sleep(BITE_SECONDS)
 
-    async def byte_by_byte(self) -> None:
+    async def byte_by_byte(self, wire: Wire) -> None:
         """A request whose bytes come one at a time."""
-        async with self.wire() as wire:
-            ask = self.random.choice(ASKS)
-            for byte in ask.data():
-                wire.send(bytes([byte]))
-                await asyncio.sleep(0.005)
-                if wire.ended is not None:
-                    break
-            await self.check(wire, ask)
+        ask = self.random.choice(ASKS)
+        for byte in ask.data():
+            wire.send(bytes([byte]))
+            await asyncio.sleep(0.005)
+            if wire.ended is not None:
+                break
+        await self.check(wire, ask)
 
-    async def silent(self) -> None:
+    async def silent(self, wire: Wire) -> None:
         """Says nothing, or not all of it, and leaves after a while."""
-        async with self.wire() as wire:
-            wire.send(GET.data()[: self.random.choice((0, 1, 20))])
-            await asyncio.sleep(self.random.uniform(0, 2))
-            gone = wire.ended is not None and not self.was_killed(wire)
-            if wire.received or gone:
-                got = bytes(wire.received[:100])
-                raise WrongError(f"dropped at once: {got!r}")
-            self.random.choice((wire.abort, wire.transport.close))()
+        wire.send(GET.data()[: self.random.choice((0, 1, 20))])
+        await asyncio.sleep(self.random.uniform(0, 2))
+        gone = wire.ended is not None and not self.was_killed(wire)
+        if wire.received or gone:
+            got = bytes(wire.received[:100])
+            raise WrongError(f"dropped at once: {got!r}")
+        self.random.choice((wire.abort, wire.transport.close))()
 
-    async def silent_for_long(self) -> None:
+    async def silent_for_long(self, wire: Wire) -> None:
         """Says nothing until the server loses its patience."""
         soonest, latest = SILENCE_SECONDS
-        async with self.wire() as wire:
-            wire.send(GET.data()[: self.random.choice((0, 1, 20))])
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(latest):
-                    await wire.end()
-            data = bytes(wire.received[:100])
-            if wire.ended is None:
-                raise WrongError(f"still open after {latest:g} s of silence")
-            if self.was_killed(wire):
-                self.counts.cut_by_kill += 1
-            elif wire.ended - wire.begun < soonest:
-                raise WrongError(f"dropped too soon: {data!r}")
-            elif data and not data.startswith(b"HTTP/1.1 408 "):
-                raise WrongError(f"silence was answered: {data!r}")
+        wire.send(GET.data()[: self.random.choice((0, 1, 20))])
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(latest):
+                await wire.end()
+        data = bytes(wire.received[:100])
+        if wire.ended is None:
+            raise WrongError(f"still open after {latest:g} s of silence")
+        if self.was_killed(wire):
+            self.counts.cut_by_kill += 1
+        elif wire.ended - wire.begun < soonest:
+            raise WrongError(f"dropped too soon: {data!r}")
+        elif data and not data.startswith(b"HTTP/1.1 408 "):
+            raise WrongError(f"silence was answered: {data!r}")
 
-    async def resetting(self) -> None:
+    async def resetting(self, wire: Wire) -> None:
         """Leaves at any moment, mostly by a reset."""
-        buffer = self.random.choice((0, SLOW_BUFFER))
-        async with self.wire(buffer) as wire:
-            wire.slow = True
-            asks = self.asks(self.random.choice((1, 3, 300)))
-            data = self.bytes_of(*asks)
-            if self.random.random() < 0.3:  # in the middle of a request
-                data = data[: self.random.randrange(len(data))]
-            if self.random.random() < 0.2:
-                wire.transport.pause_reading()
-            wire.send(data)
-            await asyncio.sleep(self.random.choice((0, 0.001, 0.02, 0.1)))
-            while asks and (answer := take(wire.received, asks[0].body)):
-                self.judge(asks.pop(0), answer)  # what came must be right
-                self.counts.answered += 1
-            self.counts.cut_by_client += len(asks)
-            leave = (wire.abort, wire.abort, wire.transport.close)
-            self.random.choice(leave)()
+        wire.slow = True
+        asks = self.asks(self.random.choice((1, 3, 300)))
+        data = self.bytes_of(*asks)
+        if self.random.random() < 0.3:  # in the middle of a request
+            data = data[: self.random.randrange(len(data))]
+        if self.random.random() < 0.2:
+            wire.transport.pause_reading()
+        wire.send(data)
+        await asyncio.sleep(self.random.choice((0, 0.001, 0.02, 0.1)))
+        while asks and (answer := take(wire.received, asks[0].body)):
+            self.judge(asks.pop(0), answer)  # what came must be right
+            self.counts.answered += 1
+        self.counts.cut_by_client += len(asks)
+        leave = (wire.abort, wire.abort, wire.transport.close)
+        self.random.choice(leave)()

@@ -6,7 +6,6 @@ of curl and of ab, and some that no good client sends.
 """
 
 import argparse
-import socket
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -14,13 +13,13 @@ from rich.markup import escape
 from tools.bench.server import Running, ServerError, start
 from tools.bench.session import Session
 from tools.bench.table import typed
+from tools.common.raw_client import Client, NoAnswer
 from tools.data import exchange
 from tools.data.exchange import Exchange
 from tools.servers import by_name
 
 HELP = "requests and answers byte for byte, for the site (5 seconds)"
 SECONDS = 10.0  # for the whole answer
-RECV_SIZE = 64 * 1024
 
 # The port of our examples; a server does not compare it with its own.
 HOST = b"Host: 127.0.0.1:8000\r\n"
@@ -84,17 +83,12 @@ def run(options: argparse.Namespace) -> int:
 
 def converse(process: Running, request: Request) -> bytes:
     """All that the server answers until it closes. Raises ServerError."""
-    address = ("127.0.0.1", process.port)
-    received = b""
     try:
-        with socket.create_connection(address, timeout=SECONDS) as client:
-            client.sendall(request.sent)
+        with Client(process.port, request.sent, timeout=SECONDS) as client:
             if request.half_close:
-                client.shutdown(socket.SHUT_WR)
-            while data := client.recv(RECV_SIZE):
-                received += data
-    except OSError as error:
+                client.half_close()
+            return client.rest()
+    except (OSError, NoAnswer) as error:
         raise ServerError(
             f"{request.server} has not answered and closed: {error}"
         ) from error
-    return received

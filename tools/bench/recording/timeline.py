@@ -257,14 +257,11 @@ def _client(
     """A client's moments; they must be in an order that is possible."""
     _, *client = astuple(seen)  # all but its port
     times = [walk.accepted[place], walk.read[place], walk.answered[place]]
-    possible = (
-        client == sorted(client)
-        and times == sorted(times)
-        and seen.begun <= times[0]
-        and seen.sent <= times[1]
-        and times[2] <= seen.first_byte
+    orders = (
+        client, times, [seen.begun, times[0]], [seen.sent, times[1]],
+        [times[2], seen.first_byte],
     )
-    if not possible:
+    if any(order != sorted(order) for order in orders):
         raise TimelineError("the clocks of a client and of strace differ")
     lane = places.get(walk.thread.get(place, 0))
     if lane is None:
@@ -338,13 +335,11 @@ def _from_rings(
     """
     for process in dict.fromkeys(server.owners.values()):
         enters = [
-            call
-            for call in calls
+            call for call in calls
             if call.thread == process and call.name == "io_uring_enter"
         ]
         sent = {
-            place: each.sent
-            for place, each in enumerate(moments)
+            place: each.sent for place, each in enumerate(moments)
             if server.owners.get(each.port) == process
         }
         _follow_ring(walk, enters, sent, round(server.delay * 1e6))
@@ -373,11 +368,9 @@ def _follow_ring(
             timed.update(dict.fromkeys(receiving, due))
             room = max(following.submitted - len(receiving), 0)
         come = [place for place in waiting if sent[place] <= enter.end]
-        receiving, waiting = come[:room], [
-            place for place in waiting if place not in come[:room]
-        ]
-        for place in receiving:
-            walk.accepted[place] = enter.end
+        receiving = come[:room]
+        waiting = [place for place in waiting if place not in receiving]
+        walk.accepted.update(dict.fromkeys(receiving, enter.end))
         over = [place for place, due in timed.items() if due <= enter.end]
         for place in over:
             del timed[place]
