@@ -5,16 +5,18 @@ on paper and on a phone; and the last two without scripts.
 """
 
 import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from tests.site.browsing import (
     Opened,
     bad_colours,
     faults,
     needs_browser,
+    open_page,
     visit,
 )
 from tools.servers import ROOT
@@ -27,6 +29,8 @@ PAGES = sorted(
     for page in DOCS.rglob("*.md")
 )
 every_page = pytest.mark.parametrize("name", PAGES)
+Windows = dict[bool, tuple[Page, list[str]]]  # with scripts or without
+Window = Callable[[Path, int, bool], Page]
 
 # What sticks out of a printed page, scrolls where nobody can, or is folded
 # though nobody can open it. Tables of data behind a chart may be left out.
@@ -144,17 +148,45 @@ def check(page: Page) -> None:
     assert not sideways(page)
 
 
-@every_page
-def test_with_scripts(opened: Opened, site: Path, name: str) -> None:
-    page = opened("light", width=700)
-    visit(page, site / name)
-    check(page)
+@pytest.fixture(scope="module")
+def windows() -> Windows:
+    """With scripts and without: one for all pages, since each is dear."""
+    return {}
+
+
+@pytest.fixture
+def window(
+    browser: Browser, windows: Windows
+) -> Iterator[Window]:
+    """Shows a page to a reader who has not chosen dark or light yet."""
+    went_wrong: list[list[str]] = []
+
+    def show(path: Path, width: int, script: bool) -> Page:
+        if script in windows:
+            windows[script][0].evaluate("localStorage.clear()")
+        else:
+            windows[script] = open_page(browser, "light", script=script)
+        page, trouble = windows[script]
+        trouble.clear()
+        went_wrong.append(trouble)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(media="screen", color_scheme="light")
+        visit(page, path)
+        return page
+
+    yield show
+    for trouble in went_wrong:
+        assert not trouble, "\n".join(trouble)
 
 
 @every_page
-def test_without_scripts(opened: Opened, site: Path, name: str) -> None:
-    page = opened("light", width=375, script=False)
-    visit(page, site / name)
+def test_with_scripts(window: Window, site: Path, name: str) -> None:
+    check(window(site / name, 700, True))
+
+
+@every_page
+def test_without_scripts(window: Window, site: Path, name: str) -> None:
+    page = window(site / name, 375, False)
     assert len(page.locator("article").inner_text()) > 500
     assert not [*page.evaluate(NOT_SHOWN), *sideways(page)]
     page.set_viewport_size({"width": 700, "height": 900})
