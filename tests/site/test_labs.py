@@ -327,7 +327,10 @@ SEEN = {
 
 @pytest.fixture(autouse=True)
 def hosts(committed: Committed) -> None:
-    lost = {"kill: often": 4, "cable: often": 8, "kill: <rare>": 20}
+    lost = {
+        "kill: often": 4, "cable: often": 8, "kill: <rare>": 20,
+        "kill: once": 1,
+    }
     answered = {"none": [100.0, 50.0, 0.0], "a bound": [100.0, 150.0, 100.0]}
     told = {"a line": "PROXY <1>\r\n", "nothing": "GET /\r\n"}
     committed.save(
@@ -355,6 +358,11 @@ def test_a_bar_each(draw: Draw) -> None:
     assert widths == ["20%", "40%", "100%"]
     assert "\u2013 no &lt;cable&gt;</text>" in html
     assert "often kill 4, cable 8;" in html
+
+
+def test_nobody_loses_half_a_request(draw: Draw) -> None:
+    html = draw("hosts", DEATH, bars="kill", rows="once = 06[{bar}: once]")
+    assert re.findall(r'seven-tick"[^>]*>([^<]*)<', html) == ["0", "1"]
 
 
 def test_a_table_of_the_same(draw: Draw) -> None:

@@ -12,7 +12,15 @@ from tools.data.results import Point
 from tools.servers import Server
 from tools.site import data, elements, svg
 from tools.site.data import Several
-from tools.site.figures import DASH, cell, figure, spread, value, values
+from tools.site.figures import (
+    DASH,
+    cell,
+    count,
+    figure,
+    spread,
+    value,
+    values,
+)
 
 LABEL = 21  # px from the top of a row to its first bar
 BAR, OWN = 14, 10  # px of a bar, and of one beside the reference
@@ -155,6 +163,7 @@ def _grid(name: str, top: float, plot: float) -> str:
             "middle" if tick else "start",
         )
         for tick in svg.ticks(top)
+        if figure(name).write is not count or tick == int(tick)
     )
 
 
