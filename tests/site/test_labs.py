@@ -191,6 +191,11 @@ def test_words_for_all_who_do_not_see_it(draw: Draw) -> None:
     assert len(others) == 3
 
 
+def test_a_number_of_it_in_a_sentence(render: Render) -> None:
+    name = "labs-gil:2.7[1 CPU].labs-gil.lock_hog_per_second"
+    assert ">9,000<" in render(f"`#!num {name}`")
+
+
 def test_one_cpu_alone_and_what_failed(
     committed: Committed, draw: Draw
 ) -> None:

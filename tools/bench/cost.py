@@ -26,7 +26,8 @@ from tools.common.launch import Launched
 
 SAMPLE_SECONDS = 0.17  # not a divisor of 0.1 s: waves of clients differ
 TREE_SECONDS = 1.0  # looking for new worker processes costs more
-SWITCHES = re.compile(r"voluntary_ctxt_switches:\s+(\d+)")  # and non...
+# Finds those that are called "nonvoluntary" as well.
+SWITCHES = re.compile(r"voluntary_ctxt_switches:\s+(\d+)")
 
 
 @dataclass(frozen=True)
