@@ -68,7 +68,10 @@ NOT_SENT, WRITABLE, IGNORED = 4, 5, 6  # kinds that only we see
 KIND = 0xFF  # user_data is the descriptor << 8, the kind below it
 STREAMED = RECEIVED | 0x80  # received by a multishot receive
 
-ENTRIES = 4096  # of the submission queue; completions: four times that
+# Of the submission queue; completions: four times that. Linux 6.18
+# counts both as locked memory, of which a user has 8 MiB (ulimit -l)
+# for all workers: with 1,024 entries, one takes an eighth of one.
+ENTRIES = 1024
 RETRY_SECONDS = 0.05  # to send to a half-closed client, see below
 BUFFERS = 1024  # in the pool for what is received; a power of two
 BUFFER_SIZE = 2048  # bytes; a longer piece takes several
@@ -544,6 +547,8 @@ def open_ring() -> tuple[Ring, Buffers]:
             if error.errno in (errno.EPERM, errno.EACCES):
                 why = "io_uring is forbidden here"
                 raise Unavailable(why) from None
+            if error.errno == errno.ENOMEM:
+                error.strerror = "no memory for a ring (see ulimit -l)"
             if error.errno != errno.EINVAL:
                 raise
     raise Unavailable("io_uring is older than Linux 5.19 here")

@@ -3,12 +3,18 @@
 They mostly sleep, each with a server of its own, so there is no reason to
 sleep one after the other. Whoever is first starts those of all servers
 that were chosen; each test then has the outcome of its own.
+
+All of them share the descriptors of one process, of which an ordinary
+login has 1,024 and macOS 256. So each test names how many it has open at
+most, and starts when so many are free.
 """
 
 import ast
 import contextlib
 import inspect
 import re
+import resource
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,10 +25,12 @@ import pytest
 from tools.common.raw_client import transcript
 
 AT_ONCE = 32
+FEW = 12  # descriptors: a server's two files, and some clients
+OWN = 64  # of the process itself: pytest, its modules, its pipes
 # One worker runs them. Who shares out the work has not imported the tests.
 NAMES = {
     name for path in Path(__file__).parent.rglob("test_*.py")
-    for name in re.findall(r"^@beside\ndef (\w+)", path.read_text(), re.M)
+    for name in re.findall(r"^@beside.*\ndef (\w+)", path.read_text(), re.M)
 }
 
 PARSE = ast.parse
@@ -44,8 +52,41 @@ def parse_again(*given: Any, **named: Any) -> Any:
 ast.parse = parse_again  # pytest and traceback parse to show an error
 
 
-def beside(test: Callable[..., None]) -> Callable[..., None]:
-    """Run this test beside the others; all it takes are parameters."""
+class Budget:
+    """Descriptors that tests take and give back."""
+
+    def __init__(self, size: int) -> None:
+        self.size = self.free = size
+        self.changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def take(self, number: int) -> Iterator[None]:
+        """Wait until so many are free; a test that needs all runs alone."""
+        number = min(number, self.size)
+        with self.changed:
+            self.changed.wait_for(lambda: self.free >= number)
+            self.free -= number
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.free += number
+                self.changed.notify_all()
+
+
+def limit() -> int:
+    """How many descriptors this process may open (RLIMIT_NOFILE)."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 10**6 if soft == resource.RLIM_INFINITY else soft
+
+
+def beside(
+    test: Callable[..., None], descriptors: int = FEW
+) -> Callable[..., None]:
+    """Run this test beside the others; all it takes are parameters.
+
+    descriptors: how many it has open at most.
+    """
     signature = inspect.signature(test)
 
     def outcome(waited: Future[None], **parameters: object) -> None:
@@ -57,7 +98,15 @@ def beside(test: Callable[..., None]) -> Callable[..., None]:
     )
     outcome.__name__, outcome.__doc__ = test.__name__, test.__doc__
     outcome.test = test  # type: ignore[attr-defined]
+    outcome.descriptors = descriptors  # type: ignore[attr-defined]
     return outcome
+
+
+def beside_with(
+    descriptors: int,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Like `beside`, for a test that has so many descriptors open."""
+    return lambda test: beside(test, descriptors)
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +115,15 @@ def all_waits(
 ) -> Iterator[dict[str, Future[None]]]:
     """node id -> what comes of that test."""
     pool = ThreadPoolExecutor(AT_ONCE)
+    budget = Budget(max(limit() - OWN, 1))
     waits = {}
+
+    def in_turn(
+        descriptors: int, test: Callable[..., None], **parameters: Any
+    ) -> None:
+        with budget.take(descriptors):
+            test(**parameters)
+
     items: list[Any] = [*request.session.items]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
@@ -75,7 +132,9 @@ def all_waits(
                 name: item.callspec.params[name]
                 for name in inspect.signature(test).parameters
             }
-            waits[item.nodeid] = pool.submit(test, **parameters)
+            waits[item.nodeid] = pool.submit(
+                in_turn, item.function.descriptors, test, **parameters
+            )
     yield waits
     pool.shutdown(cancel_futures=True)
 

@@ -163,7 +163,7 @@ class Running(Launched):
 
     def warm_up(self) -> tuple[int, int]:
         """Bring every thread to life; (descriptors, threads) at rest."""
-        clients = [self.client(GET_CLOSE) for _ in range(50)]
+        clients = [self.client(GET_CLOSE) for _ in range(40)]
         for client in clients:
             client.answer()
             client.close()

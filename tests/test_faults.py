@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.beside import beside
+from tests.beside import beside_with
 from tests.marks import rule, slow
 from tests.process import (
     PATIENCE,
@@ -62,7 +62,7 @@ def leave(client: Client, data: bytes, how: str) -> None:
 
 @slow
 @rule("reset")
-@beside
+@beside_with(60)
 def test_resets(server: Server) -> None:
     # Others' connections go on while clients vanish around them. And
     # running() looks at stderr in the end: no traceback.
@@ -90,7 +90,7 @@ def test_resets(server: Server) -> None:
 
 @slow
 @rule("reset")
-@beside
+@beside_with(60)
 def test_pipelined_then_vanished(server: Server) -> None:
     # Five answers are due when the client goes: the first send may fail,
     # or the second, when the first has brought a reset.

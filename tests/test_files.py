@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.beside import beside
+from tests.beside import beside_with
 from tests.conftest import Shared
 from tests.marks import by_rule, rule, slow
 from tests.process import (
@@ -693,7 +693,7 @@ def test_files_never_mix(shared: Running) -> None:
 
 @slow
 @rule("file-descriptors", STEP)
-@beside
+@beside_with(60)
 def test_no_descriptors_for_files(server: Server) -> None:
     limit = 48
     files = with_files(server)
@@ -840,7 +840,7 @@ def test_leaving_in_the_middle(server: Server) -> None:
 
 @pytest.mark.thorough
 @rule("file-left", STEP)
-@beside
+@beside_with(50)
 def test_half_closed_readers_take_no_threads(server: Server) -> None:
     # The kernel takes a half-closed connection for ready at any time;
     # an io_uring that has to wait for it all the same uses a thread.
@@ -866,7 +866,7 @@ def test_half_closed_readers_take_no_threads(server: Server) -> None:
 @slow
 @pytest.mark.thorough
 @rule("file-left", STEP)
-@beside
+@beside_with(60)
 def test_who_never_reads_a_file_is_dropped(server: Server) -> None:
     with running(with_files(server)) as process:
         open_large(process)

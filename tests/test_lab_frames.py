@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -137,9 +138,10 @@ def test_the_echo_is_compared(
 ) -> None:
     file = tmp_path / "echo.py"
     file.write_text(ECHO.format(change=change))
+    command = shlex.join([sys.executable, str(file)])
     done = run(
-        "--shape", "two", "--server", f"{sys.executable} {file}", "--size",
-        "100k", "--frames", "2", "--rounds", "1", "--json",
+        "--shape", "two", "--server", command, "--size", "100k", "--frames",
+        "2", "--rounds", "1", "--json",
     )
     assert LAB.name not in done.stderr
     (row,) = json.loads(done.stdout)["variants"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.beside import beside
+from tests.beside import beside_with
 from tests.marks import lesson, slow
 from tests.process import (
     HAS_GIL,
@@ -36,7 +36,7 @@ def pool_options(side: str) -> list[str]:
 
 @slow
 @lesson("silent")
-@beside
+@beside_with(30)
 def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
     # The earlier clients are silent, so an accept queue cannot pass for
     # concurrency: one that comes later is answered before they are
@@ -58,7 +58,7 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
 
 
 @lesson("overlap")
-@beside
+@beside_with(30)
 def test_waiting_overlaps(server: Server, side: str) -> None:
     # How long it takes if nothing overlaps (or in three rounds, above the
     # pool) is certain, on any machine; half of it leaves a lot of time.
@@ -76,7 +76,7 @@ def test_waiting_overlaps(server: Server, side: str) -> None:
 
 
 @lesson("threads")
-@beside
+@beside_with(210)
 def test_threads_stay_the_same(server: Server, side: str) -> None:
     few, many = {
         "": (1, 200), "below": (1, WORKERS), "above": (WORKERS, 200),

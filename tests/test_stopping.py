@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.beside import beside
+from tests.beside import beside, beside_with
 from tests.marks import rule, slow
 from tests.process import (
     PATIENCE,
@@ -116,7 +116,7 @@ def test_stop_serves_who_is_in_the_queue(
 
 
 @rule("no-descriptors")
-@beside
+@beside_with(70)
 def test_stop_without_descriptors(server: Server) -> None:
     """More clients than it can accept: no reason to spin."""
     with started(server, descriptors=48) as process:

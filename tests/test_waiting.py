@@ -11,7 +11,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.beside import beside
+from tests.beside import beside, beside_with
 from tests.marks import rule, slow
 from tests.process import Running, eventually, readable, running, take
 from tools.common.raw_client import GET, GET_CLOSE, HOST, Client
@@ -69,7 +69,7 @@ def assert_dropped(
 
 @slow
 @rule("silent")
-@beside
+@beside_with(60)
 def test_silent(server: Server) -> None:
     with running(server) as process:
         before = process.warm_up()
@@ -120,7 +120,7 @@ def test_idle(server: Server) -> None:
 
 @slow
 @rule("spare")
-@beside
+@beside_with(30)
 def test_spare_connection(server: Server) -> None:
     # Browsers open a second connection in advance and leave it silent.
     with running(server) as process:
@@ -136,7 +136,7 @@ def test_spare_connection(server: Server) -> None:
 
 @slow
 @rule("slow-reader")
-@beside
+@beside_with(60)
 def test_slow_reader(server: Server) -> None:
     with running(server, "--delay", "0") as process:
         rest = process.warm_up()
@@ -196,7 +196,7 @@ def test_reader_with_breaks_is_kept(server: Server) -> None:
 
 @slow
 @rule("no-descriptors")
-@beside
+@beside_with(160)
 def test_no_descriptors_left(server: Server) -> None:
     limit, crowd = 48, 150
     with running(server, descriptors=limit) as process:
@@ -217,7 +217,7 @@ def test_no_descriptors_left(server: Server) -> None:
 
 
 @rule("drain-ends")
-@beside
+@beside_with(60)
 def test_draining_ends(server: Server) -> None:
     # The server drains for a moment only: then it closes by itself,
     # though our side is still open and even sends.

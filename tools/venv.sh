@@ -3,8 +3,8 @@
 # The second start costs nothing.
 
 find_python() {
-    for candidate in "${PYTHON:-}" python3 python3.14 python3.13 \
-        python3.12 python3.11 python; do
+    for candidate in "${PYTHON:-}" python3 python3.15 python3.14 \
+        python3.13 python3.12 python3.11 python; do
         [ -n "$candidate" ] || continue
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
             2>/dev/null; then

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -79,14 +80,15 @@ def refused(words: list[str], capsys: Said) -> str:
     ("--reference", "--reference needs --full"),
     ("--full --only 3 --reference", "needs --full, and all"),
     ("--full --reference --output x", "not allowed with"),
-    (f"--output {__file__}", "it names a file, not a folder"),
+    (shlex.join(["--output", __file__]), "it names a file, not a folder"),
     ("--banana", "--banana"),
     ("--beside", "expected at least one argument"),
     ("--beside nowhere", "--beside nowhere: results.json cannot be re"),
     ("--beside x --smoke", "not allowed with"),
     ("--beside x --only 3", "--beside measures nothing"),
     ("--beside x --no-site", "--beside is there to build the site"),
-    (f"--beside {ROOT}/docs/data/soak", "it holds a run of soak, and"),
+    (shlex.join(["--beside", f"{ROOT}/docs/data/soak"]),
+     "it holds a run of soak, and"),
     ("banana", "there is no experiment 'banana'; there are demo"),
     ("demo --size x", "argument --size: invalid int value"),
     ("demo again", "unrecognized arguments: again"),
@@ -94,7 +96,7 @@ def refused(words: list[str], capsys: Said) -> str:
 def test_nonsense_gives_one_sentence_and_status_2(
     words: str, sentence: str, capsys: Said, demo: object
 ) -> None:
-    assert sentence in refused(words.split(), capsys)
+    assert sentence in refused(shlex.split(words), capsys)
 
 
 def test_results_already_there_are_untouched(
