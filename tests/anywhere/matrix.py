@@ -138,16 +138,14 @@ def make(system: System, place: Path, source: str) -> Path:
         shutil.rmtree(root, ignore_errors=True)
         shell('cp -a "$BASE" "$ROOT"', BASE=str(base), ROOT=str(root))
         (root / "made").unlink()
-        for name in FROM_HERE:
-            if Path("/", name).exists():
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(Path("/", name), root / name)
+        from_here(root)
         shell(
             'chroot "$ROOT" sh -ec "'
             f"apt-get -qq {UNCHECKED} update; "
             f"{APT} install git {system.packages} >/dev/null; "
             'useradd -m anna"', ROOT=str(root),
         )
+        from_here(root)  # again: packages bring certificates of their own
         (root / "made").touch()
     home = root / FOLDER.lstrip("/")
     shutil.rmtree(home, ignore_errors=True)
@@ -158,6 +156,14 @@ def make(system: System, place: Path, source: str) -> Path:
         FROM=str(ROOT), TO=str(home), ROOT=str(root),
     )
     return root
+
+
+def from_here(root: Path) -> None:
+    """Copy what lets this machine reach the outside."""
+    for name in FROM_HERE:
+        if Path("/", name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path("/", name), root / name)
 
 
 def inside(root: Path, run: Run, command: str) -> list[str]:
@@ -227,6 +233,8 @@ def all_runs(
         commands = [f"./test.sh --python {system.servers_only}"]
     setup = Run("set-up", network=True)
     found = [tried(system, setup, ". tools/venv.sh", root, options.place)]
+    if found[0].status:
+        return found
     runs = [
         run for run in RUNS
         if not options.runs or run.name.split()[0] in options.runs.split(",")
