@@ -12,6 +12,8 @@
 #                                        each rule did on each server
 #   ./test.sh --sketches FILE            the shared tests against the
 #                                        sketches: what rules they break
+#   SEVEN_PYTHON=pypy3 ./test.sh         the shared tests against our
+#                                        servers, run by another Python
 # A thorough test runs with --all only, also when a file or -k names it.
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1

@@ -23,7 +23,14 @@ from xdist.scheduler import (  # type: ignore[import-untyped]
 from tests import beside, conformance
 from tests.beside import all_waits as all_waits
 from tests.beside import waited as waited
-from tests.process import HAS_GIL, Running, running, started
+from tests.process import (
+    HAS_GIL,
+    OTHER,
+    VERSION,
+    Running,
+    running,
+    started,
+)
 from tests.solutions import Solution, solutions
 from tools.common.launch import why_no_uring
 from tools.common.raw_client import transcript
@@ -111,6 +118,7 @@ def own_server(path: Path, step: str | None) -> Server:
     return Server(
         "own", like.step, str(path), "your own server", like.waits,
         like.lessons, like.workers, exempt=like.exempt,
+        kept_since=like.kept_since,
     )
 
 
@@ -192,12 +200,13 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     own = bool(config.getoption("--server") or config.getoption("--sketches"))
+    alone = own or bool(OTHER)  # the shared tests
     everything = config.getoption("--all")
     thorough = config.stash[THOROUGH_KEY]
     chosen, left = [], []
     for item in items:
         server = server_of(item)
-        if own and server is None:
+        if alone and server is None:
             left.append(item)
             continue
         mark = item.get_closest_marker("rule")
@@ -286,10 +295,10 @@ def server_of(item: pytest.Item) -> Server | None:
 def expect_exempt(item: pytest.Item, server: Server, strict: bool) -> None:
     """A rule the list of servers exempts must fail, for its reason."""
     for mark in item.iter_markers("rule"):
-        reason = server.exemptions.get(mark.args[0])
-        if reason:
+        if server.is_exempt(mark.args[0], VERSION):
             item.add_marker(pytest.mark.xfail(
-                strict=strict, raises=AssertionError, reason=reason,
+                strict=strict, raises=AssertionError,
+                reason=server.exemptions[mark.args[0]],
             ))
 
 

@@ -2,9 +2,12 @@
 
 import contextlib
 import importlib.util
+import json
+import os
 import selectors
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +25,16 @@ from tools.servers import SKETCHES, Server
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
 SHORT = 8.0  # of patience with a sketch, which may never answer
 SKETCH_PAGE = b"hello\n"
-HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
+# What runs the servers: our own Python, unless SEVEN_PYTHON names another.
+OTHER = os.environ.get("SEVEN_PYTHON", "")
+PYTHON = OTHER or sys.executable
+LOOK = (
+    "import json, sys; print(json.dumps([sys.version_info[:2], "
+    "getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+)
+VERSION, HAS_GIL = json.loads(subprocess.run(
+    [PYTHON, "-c", LOOK], stdout=subprocess.PIPE, check=True
+).stdout)  # fmt: skip
 
 
 def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
@@ -110,7 +122,7 @@ class Running(Launched):
         self.port = 0
         self.closing = ""  # what it printed after the ready line
         super().__init__(
-            [*through, sys.executable, str(server.path),
+            [*through, PYTHON, str(server.path),
              *options_of(server, options)], descriptors=descriptors,
         )  # fmt: skip
 

@@ -141,7 +141,7 @@ def test_auto_where_uring_is_forbidden(
 @pytest.mark.parametrize(("error", "engines", "said"), [
     # Where there is no io_uring, auto serves; other errors are not hidden.
     ("EPERM", "uring", "io_uring"), ("ENOSYS", "uring", "io_uring"),
-    ("ENOMEM", "uring auto", "annot allocate memory"),
+    ("ENOMEM", "uring auto", "no memory for a ring (see ulimit -l)"),
     ("EMFILE", "uring auto", "oo many open files"),
 ])
 def test_uring_that_fails(error: str, engines: str, said: str) -> None:
@@ -305,6 +305,21 @@ def test_too_few_descriptors_to_start(kind: str, engine: str) -> None:
                 assert "open files" in process.complaints, limit
                 assert_ended(process)
     assert ended, "none of the limits was too low"
+
+
+@rule("worker-unable", STEP)
+@LINUX
+@pytest.mark.skipif(bool(why_no_uring()), reason="needs io_uring")
+def test_no_memory_for_a_ring() -> None:
+    # Root may lock any memory, and older kernels do not count a ring.
+    limit = ("sh", "-c", 'ulimit -l 0; exec "$0" "$@"')
+    for options in (("--workers", "1"), ("--workers", "2")):
+        with Running(BARE, options, through=limit) as process:
+            if gets_ready(process):
+                assert process.complaints == ""
+            else:
+                assert "(see ulimit -l)" in process.complaints
+                assert_ended(process)
 
 
 def children_left(process: Running) -> list[str]:

@@ -303,7 +303,7 @@ LONG = [
     ("whole-refusal", LINE + HOST + b"X: y\r\n" * 50_000, 431),
     ("whole-refusal", b"POST / HTTP/1.1\r\n" + LENGTH, 405),
     ("whole-refusal", b"BREW / HTTP/1.1\r\n" + LENGTH, 501),
-    ("no-version", b"nonsense\r\n" + FILLER, 400),
+    ("no-version", b"GET /\r\n" + FILLER, 400),
 ]
 
 

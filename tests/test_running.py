@@ -3,10 +3,9 @@
 import re
 import socket
 import subprocess
-import sys
 
 from tests.marks import rule
-from tests.process import PATIENCE, running
+from tests.process import PATIENCE, PYTHON, running
 from tools.servers import Server
 
 Done = subprocess.CompletedProcess[str]
@@ -19,7 +18,7 @@ def run(
 
     through: a command that runs the server's, as ``seccomp.py ... --``.
     """
-    command = [*through, sys.executable, str(server.path), *options]
+    command = [*through, PYTHON, str(server.path), *options]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE,
         check=False,

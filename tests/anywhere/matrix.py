@@ -172,7 +172,8 @@ def inside(root: Path, run: Run, command: str) -> list[str]:
         ulimit -Sn {run.soft}
         ulimit -Hn {run.hard}
         cd '{FOLDER}'
-        {command}"""
+        {command}
+        exit $?  # so that bash stays: process 1 has to reap orphans"""
     steps = [
         'mount --bind "$0" "$0"',
         'mount --rbind /dev "$0/dev"',
@@ -230,7 +231,7 @@ def all_runs(
     root = make(system, options.place, options.mirror)
     commands = ["./test.sh", "./bench.sh --smoke"]
     if system.servers_only:
-        commands = [f"./test.sh --python {system.servers_only}"]
+        commands = [f"SEVEN_PYTHON={system.servers_only} ./test.sh"]
     setup = Run("set-up", network=True)
     found = [tried(system, setup, ". tools/venv.sh", root, options.place)]
     if found[0].status:

@@ -118,7 +118,7 @@ def test_reasons_are_there_without_a_script(
     text = text_of(" ".join(notes.values()))
     rules = {n for n, r in RULES.items() if r.part == "Refusing"}
     for server in SERVERS:
-        for name, reason in server.exempt:
+        for name, reason in server.exemptions.items():
             assert (f"{reason}." in text) == (name in rules), name
 
 
