@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from _pytest._code.code import ExceptionRepr
 from xdist.remote import Producer  # type: ignore[import-untyped]
@@ -32,7 +33,7 @@ from tests.process import (
     started,
 )
 from tests.solutions import Solution, solutions
-from tools.common.launch import why_no_uring
+from tools.common.launch import UnseenError, check_seen, why_no_uring
 from tools.common.raw_client import transcript
 from tools.data import sketches_seen
 from tools.data.rules_seen import sides
@@ -414,6 +415,21 @@ def clean_start(request: pytest.FixtureRequest, one_server: Shared) -> None:
     transcript.clear()
     if "shared" not in request.fixturenames:
         one_server.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(
+    pyfuncitem: pytest.Function,
+) -> Generator[None, object, object]:
+    """What needs to see processes is skipped where nobody can."""
+    try:
+        return (yield)
+    except (UnseenError, psutil.Error, OSError):
+        try:
+            check_seen()
+        except UnseenError as error:
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.hookimpl(wrapper=True)

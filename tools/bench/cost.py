@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from tools.common.launch import Launched
+from tools.common.launch import Launched, UnseenError
 
 SAMPLE_SECONDS = 0.17  # not a divisor of 0.1 s: waves of clients differ
 TREE_SECONDS = 1.0  # looking for new worker processes costs more
@@ -117,7 +117,8 @@ class Meter:
 
     def _look(self) -> None:
         """Find its processes."""
-        self._members = self._process.processes() or self._members
+        with contextlib.suppress(UnseenError):
+            self._members = self._process.processes() or self._members
         self._looked = time.monotonic()
 
 
@@ -138,10 +139,17 @@ def _cpu(process: psutil.Process) -> tuple[float, float]:
     return user, system
 
 
-def switches(server: Launched) -> int:
-    """Context switches of all living threads of a server so far."""
+def switches(server: Launched) -> int | None:
+    """Context switches of all living threads of a server so far.
+
+    None where the system does not show them.
+    """
     found = 0
-    for member in server.processes():
+    try:
+        members = server.processes()
+    except UnseenError:
+        return None
+    for member in members:
         with contextlib.suppress(psutil.Error, OSError):
             if sys.platform != "linux":
                 found += sum(member.num_ctx_switches())

@@ -48,9 +48,11 @@ def any_fault(report: Report, late: bool) -> str | None:
 
 def take_cost(run: Run, cost: Cost) -> None:
     """What a load cost the server, into a run."""
+    if not cost.peak_memory:
+        return  # the system shows no processes
     run.cpu_user = round(cost.cpu_user, 6)
     run.cpu_system = round(cost.cpu_system, 6)
-    run.peak_memory = cost.peak_memory or None
+    run.peak_memory = cost.peak_memory
     run.threads = cost.threads or None
 
 

@@ -212,7 +212,7 @@ def machine(open_files: int) -> Machine:
     return Machine(
         cpu=_cpu_name(),
         cores=core_count(),
-        memory=psutil.virtual_memory().total,
+        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         kernel=_kernel(),
         python=f"{platform.python_implementation()} "
         f"{platform.python_version()}{'' if optimised() else ', plain build'}",

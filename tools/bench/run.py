@@ -96,7 +96,7 @@ def measure(session: Session, task: plan.Task) -> Run:
             count=task.suite == "syscalls",
         )
     # Those of ended threads are known when the server has ended.
-    if not one.system_calls and process.switches:
+    if not one.system_calls and process.switches and before is not None:
         one.context_switches = max(process.switches - before, 0)
     return one
 

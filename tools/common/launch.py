@@ -36,6 +36,21 @@ class LaunchError(Exception):
     """A program that cannot be run, or is not ready; the text says why."""
 
 
+class UnseenError(LaunchError):
+    """A system that shows no processes, so what they cost is unknown."""
+
+
+@functools.cache
+def check_seen() -> None:
+    """Raises UnseenError where psutil cannot see even this process."""
+    try:
+        psutil.Process().cpu_times()
+    except (psutil.Error, OSError):
+        raise UnseenError(
+            "this system shows no processes: /proc is empty or not mounted"
+        ) from None
+
+
 def eventually(
     what: Callable[[], object], seconds: float = 10.0,
     every: float = POLL_SECONDS,
@@ -97,6 +112,7 @@ class Launched:
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._status: int | None = None
         self._seen: list[psutil.Process] = []
+        self._root: psutil.Process | None = None
         self.switches: int | None = None  # context switches, once ended
         try:
             with later(*ENDING):
@@ -107,7 +123,8 @@ class Launched:
                     start_new_session=True,  # Ctrl-C is ours: we end it
                 )
                 self.pid = self._child.pid
-                self._root = psutil.Process(self.pid)
+                with contextlib.suppress(psutil.Error, OSError):
+                    self._root = psutil.Process(self.pid)
         except OSError as error:
             why = f"{words[0]} cannot be run: {error.strerror}"
             raise LaunchError(scrub(why)) from error
@@ -199,7 +216,7 @@ class Launched:
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """SIGTERM, wait, kill what is left. Does nothing if it ended."""
         try:
-            self.processes()  # its workers, in case we must kill them
+            self._family()  # its workers, in case we must kill them
             self.signal(signal.SIGTERM)
             self.wait(seconds)
         finally:
@@ -207,10 +224,12 @@ class Launched:
 
     def kill(self) -> None:
         """End it and all it started, by force; forget what it said."""
-        self.processes()
+        self._family()
         for process in self._seen:  # psutil: never a reused pid
             with contextlib.suppress(psutil.Error):
                 process.kill()
+        if self._root is None and self.status() is None:
+            os.killpg(self.pid, signal.SIGKILL)  # all that we know of
         self.signal(signal.SIGKILL)
         while self.status() is None:
             time.sleep(POLL_SECONDS)
@@ -220,10 +239,20 @@ class Launched:
     # What it costs, over all of its processes.
 
     def processes(self) -> list[psutil.Process]:
-        """Its process and those it started; fewer if some have ended."""
+        """Its process and those it started; fewer if some have ended.
+
+        Raises UnseenError.
+        """
+        check_seen()
+        return self._family()
+
+    def _family(self) -> list[psutil.Process]:
+        """Its processes; kept, for whoever has to kill them."""
+        if self._root is None:
+            return []
         try:
             found = [self._root, *self._root.children(recursive=True)]
-        except psutil.Error:
+        except (psutil.Error, OSError):
             return []
         self._seen = found
         return found
