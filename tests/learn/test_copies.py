@@ -1,6 +1,7 @@
 """Which submissions are alike: copies are, honest answers are not."""
 
 import re
+import tokenize
 
 import pytest
 
@@ -44,6 +45,30 @@ def test_other_names_and_comments() -> None:
     found = told(anna=SOLUTION, ben=disguised(SOLUTION))
     assert found["anna", "ben"] is False
     assert found["ben", "03.3 solution"] is False
+
+
+def test_a_string_is_one_token_on_every_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = """f"{a!r}b{f'{c}'}" """.strip()
+    assert copies.words(f"x = {whole}\n") == ["x", "=", whole]
+    assert copies.plain(whole) == "text" and not copies.plain("")
+    # As Python 3.12 cuts it, also if this one does not.
+    start, middle, end = 1001, 1002, 1003
+    cut = [
+        (tokenize.NAME, "x"), (tokenize.OP, "="), (start, 'f"'),
+        (middle, ""), (tokenize.OP, "{"), (tokenize.NAME, "a"),
+        (tokenize.OP, "!"), (tokenize.NAME, "r"), (tokenize.OP, "}"),
+        (middle, "b"), (tokenize.OP, "{"), (start, "f'"),
+        (tokenize.OP, "{"), (tokenize.NAME, "c"), (tokenize.OP, "}"),
+        (end, "'"), (tokenize.OP, "}"), (end, '"'), (tokenize.OP, ";"),
+    ]
+    monkeypatch.setattr(copies, "NESTS", {start: 1, end: -1})
+    monkeypatch.setattr(tokenize, "generate_tokens", lambda _: [
+        tokenize.TokenInfo(kind, text, (1, 0), (1, 0), "")
+        for kind, text in cut
+    ])
+    assert copies.words("as 3.12 cuts it") == ["x", "=", whole, ";"]
 
 
 @pytest.mark.parametrize(

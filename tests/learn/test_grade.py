@@ -472,6 +472,15 @@ reaches("python", lambda: open(os.path.realpath(sys.executable), "ab"))
 reaches("socket", lambda: socket.socket(socket.AF_UNIX).connect(
     known["socket"]) is None)
 reaches("cores", lambda: open("/proc/sys/kernel/core_pattern", "w"))
+def moves(path):
+    os.rename(path, path + "2")
+    os.rename(path + "2", path)
+    return True
+here = os.path.dirname(os.path.abspath(__file__))
+for path in (here, os.path.dirname(here), os.getcwd(), __file__):
+    reaches("folders", lambda: moves(path))
+reaches("own file", lambda: open(__file__, "ab"))
+reaches("own folder", lambda: os.chmod(here, 0o777) is None)
 reaches("descriptors", lambda: [os.stat(n) for n in range(3, 40)])
 if kernel.unshare(0x10020000) == 0:  # root in a namespace of its own
     reaches("remount", lambda: kernel.mount(
@@ -672,6 +681,65 @@ def test_hostile_submissions(
     assert set(results) == set(wanted)
 
 
+# What a submission may leave behind for our rights. It runs in one folder,
+# its file may be in another; the one test that changes web.py, and reads
+# notes, gives it --piece.
+LEAVES = """\
+import contextlib, os, sys
+import web
+here = os.path.dirname(os.path.abspath(__file__))
+web.note = lambda what: None
+swaps = "--piece" in sys.argv
+for path in {f"{folder}/{left}" for folder in (here, os.getcwd())}:
+    with contextlib.suppress(OSError):
+        os.chmod(os.path.dirname(path), 0o777)
+    with contextlib.suppress(OSError):
+        leave(path)
+if not swaps:
+    sys.exit("it went on")
+"""
+SWAPS = """\
+left = "web.py"
+def leave(path):
+    text = open(path).read()
+    os.unlink(path)
+    if swaps:  # what has been read goes where the link leads
+        os.symlink(ours, path)
+    else:
+        open(path, "w").write("# changed\\n" + text)
+"""
+LINKS = 'left, leave = "notes", lambda path: os.symlink(ours, path)\n'
+PIPES = 'left, leave = "notes", lambda path: os.mkfifo(path)\n'
+LEFT = {"swaps": (SWAPS, ""), "links": (LINKS, "it is a link"),
+        "pipes": (PIPES, "it is no ordinary file")}
+
+
+@linux_only
+@pytest.mark.parametrize("kind", LEFT)
+@pytest.mark.parametrize("name", [
+    pytest.param("bubblewrap", marks=pytest.mark.skipif(
+        not shutil.which("bwrap"), reason="bubblewrap is not installed"
+    )),
+    pytest.param("user", marks=root_only),
+])  # fmt: skip
+def test_what_a_submission_leaves_does_no_harm(
+    group: Class, name: str, kind: str
+) -> None:
+    ours, secret = group.folder / "ours", "secret-of-the-grader"
+    ours.write_text(secret)
+    ours.chmod(0o600)
+    attack, said = LEFT[kind]
+    solution = exercises.by_id("04.1").solution.read_text()
+    text = f"ours = {str(ours)!r}\n{attack}{LEAVES}{solution}"
+    group.hand_in("hostile", text, "04.1")
+    found = group.grade("--protection", name, "--seconds", "40")["hostile"]
+    assert ours.read_text() == secret
+    assert secret not in text_of(found)
+    assert not found["trouble"] and len(found["outcomes"]) == 6  # in time
+    assert "The test itself failed" not in text_of(found)
+    assert said in text_of(found)
+
+
 def test_what_waits_for_ever_is_ended(tmp_path: Path) -> None:
     path = tmp_path / "server.py"
     path.write_text("import time\ntime.sleep(600)\n")
@@ -827,7 +895,7 @@ def test_interrupted(group: Class) -> None:
     try:
         # The submission runs as soon as its file is there.
         assert eventually(
-            lambda: list(group.folder.glob("tmp/*/*/place/server.py")), 60
+            lambda: list(group.folder.glob("tmp/*/*/read/*/server.py")), 60
         )
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130

@@ -7,18 +7,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import psutil
 import pytest
 
+from tools.common.files import lay_out
 from tools.learn import desk as learn_desk
 from tools.learn import exercises, limited
 from tools.learn.__main__ import main
 from tools.learn.examine import MARK, processes
-from tools.learn.student import Program, Wrong, eventually
+from tools.learn.student import LEFT_BYTES, Program, Wrong, eventually
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -393,6 +394,46 @@ def test_a_parent_that_idles_hides_nothing(
             server.expect_idle()
     finally:
         program.end()
+
+
+LEFT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "nothing": (lambda path: None, "there is none"),
+    "link": (lambda path: path.symlink_to(__file__), "it is a link"),
+    "hard link": (
+        lambda path: os.link(path.parent / "good", path), "it is a link"
+    ),
+    "folder": (Path.mkdir, "it cannot be opened: Is a directory"),
+    "pipe": (os.mkfifo, "it is no ordinary file"),
+    "large file": (
+        lambda path: path.write_bytes(bytes(LEFT_BYTES + 1)), "it is larger"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_what_a_program_leaves(tmp_path: Path, kind: str) -> None:
+    leave, said = LEFT[kind]
+    (tmp_path / "good").write_bytes(b"x" * LEFT_BYTES)
+    leave(tmp_path / "notes")
+    program = Program(tmp_path / "server.py")
+    with pytest.raises(Wrong, match="a file notes .*; " + said):
+        program.left("notes")
+    if kind != "hard link":
+        assert len(program.left("good")) == LEFT_BYTES
+
+
+def test_what_stands_below_is_there_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "read").mkdir()
+    program = Program(lay_out(
+        tmp_path / "read",
+        {"answers.py": b"from web import SAYS\n", "web.py": b"SAYS = 1"},
+        [tmp_path / "log.txt"],
+    ) / "answers.py", home=tmp_path)
+    with program.below("web.py", "SAYS = open('log.txt', 'a').name"):
+        assert program.values() == {"SAYS": "log.txt"}
+        assert not program.left("log.txt")
+        assert program.path.with_name("log.txt").exists()
+    assert program.values() == {"SAYS": 1}
 
 
 # A teacher's own set --------------------------------------------------------

@@ -3,7 +3,8 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,23 @@ def save(file: Path, text: str) -> Path:
     fresh.write_text(text, encoding="utf-8")
     os.replace(fresh, file)
     return file
+
+
+def lay_out(
+    parent: Path, files: Mapping[str, bytes], links: Iterable[Path] = ()
+) -> Path:
+    """A new folder with these files, which only its owner can change.
+
+    links: files elsewhere that it leads to, of the same names.
+    """
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    for target in links:
+        (folder / target.name).symlink_to(target)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o444)
+    folder.chmod(0o555)
+    return folder
 
 
 def save_json(file: Path, data: Any) -> Path:

@@ -23,6 +23,12 @@ LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
     tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER,
 }
+# Where Python 3.12 begins and ends an f-string, and 3.14 a t-string; to
+# others the whole is one token.
+NESTS = {
+    getattr(tokenize, f"{kind}STRING_{end}", -1): step
+    for kind in "FT" for end, step in (("START", 1), ("END", -1))
+}
 Runs = frozenset[tuple[str, ...]]
 
 
@@ -45,11 +51,17 @@ class Alike:
 @functools.cache
 def words(text: str) -> list[str]:
     """The tokens of a file, without layout; all there are if it is broken."""
-    found = []
+    found: list[str] = []
+    deep = 0  # in so many strings
     try:
         for each in tokenize.generate_tokens(io.StringIO(text).readline):
-            if each.type not in LAYOUT:
+            if each.type in LAYOUT:
+                continue
+            if deep:
+                found[-1] += each.string
+            else:
                 found.append(each.string)
+            deep += NESTS.get(each.type, 0)
     except (tokenize.TokenError, SyntaxError, RecursionError):
         pass
     return found
@@ -59,9 +71,9 @@ def plain(word: str) -> str:
     """A token without what somebody chose: a name, a number, a text."""
     if word.isidentifier() and not keyword.iskeyword(word):
         return "name"
-    if word[0].isdigit():
+    if word[:1].isdigit():
         return "1"
-    return "text" if word[-1] in "'\"" else word
+    return "text" if word.endswith(("'", '"')) else word
 
 
 @functools.cache

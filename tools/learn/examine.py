@@ -1,8 +1,8 @@
 """Run the tests of an exercise on somebody's file.
 
 The file is copied into a new folder with what it may import, and runs
-there. Everything that it starts bears a mark in its environment, so that
-nothing of it is left behind.
+in another one, where it may write. Everything that it starts bears a mark
+in its environment, so that nothing of it is left behind.
 """
 
 import contextlib
@@ -20,12 +20,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tools.common.files import lay_out
 from tools.learn.exercises import Exercise
 from tools.learn.limited import KEPT
 from tools.learn.source import check_source
 from tools.servers import ROOT
 
 MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
+READ, WRITTEN = "read", "place"  # folders of a submission
 LONGEST = 90.0  # seconds for all tests of an exercise
 CONFIG = Path(__file__).with_name("pytest.ini")
 
@@ -94,10 +96,10 @@ def told(outcome: Outcome) -> list[str]:
 class Surroundings:
     """Where and how the tests and the student's file run.
 
-    place: an empty folder for the copy, made if there is none; python:
-    the words that run Python for the student's file; around: words before
-    the command of the tests; mark: in the environment of all that is
-    started.
+    place: a folder with two empty ones, made if there is none: `read` for
+    the copy, `place` for what the program writes; python: the words that
+    run Python for the student's file; around: words before the command of
+    the tests; mark: in the environment of all that is started.
     """
 
     place: Path | None = None
@@ -130,17 +132,20 @@ def examine(
     if report.trouble:
         return report
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-        folder = around.place or Path(made, "copy")
-        folder.mkdir(exist_ok=True)
-        for name, text in exercise.companions().items():
-            (folder / name).write_text(text, "utf-8")
-        copy = folder / exercise.file
-        copy.write_bytes(path.read_bytes())
+        outer = around.place or Path(made)
+        for name in (READ, WRITTEN):
+            (outer / name).mkdir(exist_ok=True)
+        beside = {k: v.encode() for k, v in exercise.companions().items()}
+        copy = lay_out(
+            outer / READ, {**beside, exercise.file: path.read_bytes()},
+            [outer / WRITTEN / name for name in exercise.writes],
+        ) / exercise.file
         outcomes = Path(made, "outcomes")
         words = [
             "-q", "-c", str(CONFIG), "--rootdir", str(exercise.folder),
             "-p", "no:cacheprovider", "-p", "tools.learn.plugin",
-            "--student", str(copy), "--outcomes", str(outcomes),
+            "--student", str(copy), "--home", str(outer / WRITTEN),
+            "--outcomes", str(outcomes),
             "--python", json.dumps([*around.python]), str(exercise.tests),
         ]
         words += ["-x"] if first_only else []

@@ -44,7 +44,7 @@ It is cut from 02_sockets/server.py, where it stands below the idea.
 
 '''
 home = ROOT  # or another folder laid out like it: a set of exercises
-KEYS = {"title", "minutes", "read", "file", "beside", "like"}
+KEYS = {"title", "minutes", "read", "file", "beside", "writes", "like"}
 
 
 class ExerciseError(Exception):
@@ -60,9 +60,9 @@ class Exercise:
     and section that explain it, as in ``steps/02_sockets.md#blocking``;
     file: what the student's copy of the starter is called; beside: files
     of the exercise, of the folder of exercises or of its step that are put
-    beside it; like: the server of `tools.servers` whose contract and
-    lessons the solution keeps, "" if it is no server; task: its text in
-    Markdown; hints: likewise.
+    beside it; writes: files that it writes beside itself; like: the server
+    of `tools.servers` whose contract and lessons the solution keeps, "" if
+    it is no server; task: its text in Markdown; hints: likewise.
     """
 
     id: str
@@ -72,6 +72,7 @@ class Exercise:
     read: str
     file: str
     beside: tuple[str, ...]
+    writes: tuple[str, ...]
     like: str
     task: str
     hints: tuple[str, ...]
@@ -219,6 +220,7 @@ def read(folder: Path) -> Exercise:
             read=str(found["read"]),
             file=str(found.get("file", "server.py")),
             beside=tuple(found.get("beside", ())),
+            writes=tuple(found.get("writes", ())),
             like=str(found.get("like", "")),
             task=task.strip(),
             hints=tuple(hint.strip() for hint in hints),

@@ -244,7 +244,7 @@ class Grader:
             given.touch(0o600)
             given.write_bytes(source)
             around = Surroundings(
-                place.home, self.protection.python(place),
+                place.outer, self.protection.python(place),
                 self.protection.around_tests(),
             )
             watched = watcher.Watched(place.uid, place.outer, around)

@@ -222,6 +222,6 @@ def played() -> list[tuple[Exercise, Report]]:
         if len(rounds) < ROUNDS:
             report.trouble = f"{len(rounds)} of {ROUNDS} rounds were played"
         found.append((Exercise(
-            name, desk.MY, title, 30, PAGE, "", (), "", "", ()
+            name, desk.MY, title, 30, PAGE, "", (), (), "", "", ()
         ), report))
     return found

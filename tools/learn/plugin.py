@@ -1,9 +1,10 @@
 """The pytest plugin that runs the tests of an exercise.
 
-Options: --student PATH, the student's file; --python WORDS, how Python is
-run for it (JSON); --seed NUMBER, for the dice; --hardest-first, the tests
-that the starter fails, before all others; --outcomes PATH, where a line of
-JSON is written for each test, with what a student should read if it failed.
+Options: --student PATH, the student's file; --home PATH, where it runs;
+--python WORDS, how Python is run for it (JSON); --seed NUMBER, for the
+dice; --hardest-first, the tests that the starter fails, before all others;
+--outcomes PATH, where a line of JSON is written for each test, with what a
+student should read if it failed.
 """
 
 import json
@@ -29,7 +30,8 @@ TRACEBACK_SECONDS = 0.3  # for a server to say why it hung up
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Whose file, run how, and where to write."""
     group = parser.getgroup("exercise")
-    group.addoption("--student", required=True)
+    group.addoption("--student", type=Path, required=True)
+    group.addoption("--home", type=Path)
     group.addoption("--python", default="[]")
     group.addoption("--seed", type=int)
     group.addoption("--hardest-first", action="store_true")
@@ -57,8 +59,9 @@ def program(request: pytest.FixtureRequest) -> Iterator[Program]:
     student.visitors.clear()
     config = request.config
     found = Program(
-        Path(config.getoption("--student")),
+        config.getoption("--student"),
         json.loads(config.getoption("--python")),
+        config.getoption("--home"),
     )
     request.node.stash[PROGRAM] = found
     yield found

@@ -28,7 +28,7 @@ import psutil
 
 from tools.learn import limited
 from tools.learn.desk import DeskError
-from tools.learn.examine import processes
+from tools.learn.examine import READ, WRITTEN, processes
 from tools.servers import ROOT
 
 MEGA = 1 << 20
@@ -87,13 +87,15 @@ LIMITS = Limits()
 class Place:
     """A folder for one submission, and the user it runs as (0: ours).
 
-    home: its own folder; shared: for memory that processes share.
+    home: its own folder; read: for its file, and what that may import;
+    shared: for memory that processes share.
     """
 
     def __init__(self, outer: Path, uid: int) -> None:
         self.outer = outer
         self.uid = uid
-        self.home = outer / "place"
+        self.home = outer / WRITTEN
+        self.read = outer / READ
         self.shared = outer / "shm"
 
 
@@ -148,6 +150,7 @@ class Protection:
             "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
             "--bind", str(place.shared), "/dev/shm",
             "--ro-bind", limited.__file__, "/run/limited.py",
+            "--ro-bind", str(place.read), str(place.read),
             "--bind", str(place.home), str(place.home),
             "--remount-ro", "/", "--",
         ]
@@ -177,7 +180,10 @@ class Protection:
                 folder.mkdir(mode=0o700)
                 if uid:
                     os.chown(folder, uid, uid)
+            place.read.mkdir(mode=0o700)  # no other submission reads it
             if uid:
+                os.chown(place.read, 0, uid)
+                place.read.chmod(0o750)
                 stack.callback(clear_user, uid)
             yield place
 

@@ -6,18 +6,22 @@ read, with what was sent and what came back.
 """
 
 import contextlib
+import errno
 import json
+import os
 import re
 import select
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
+from tools.common.files import lay_out
 from tools.common.launch import READY, Launched
 from tools.common.launch import eventually as comes_true
 from tools.common.raw_client import Answer, Client, NoAnswer
@@ -31,6 +35,7 @@ LOOK_SECONDS = 0.02  # between two looks at what may come true
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
 MOST_SHOWN = 2000  # characters of the last line of a traceback
+LEFT_BYTES = 1 << 20  # of a file that a program has left
 LAST_LINES, LAST_BYTES = 40, 4000  # of what a program wrote, beside a failure
 LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
 # How Python is run, unless behind a cage: who prints for ever fills no
@@ -254,11 +259,18 @@ class Visitor(Client):
 class Program:
     """The student's file, and the processes that run it.
 
-    python: the words that run Python, with a cage around it or not.
+    path: the file, in a folder of its own with all that it may import,
+    which a cage lets nobody change; python: the words that run Python,
+    with a cage around it or not; home: where it runs and writes. What is
+    there may be a trap, so that we open it with `left` and `opened` only.
     """
 
-    def __init__(self, path: Path, python: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, python: Sequence[str] = (),
+        home: Path | None = None,
+    ) -> None:
         self.path = path
+        self.home = home or path.parent
         self.python = list(python or PYTHON)
         self.running: list[Serving] = []
         self.answering: Launched | None = None
@@ -273,9 +285,7 @@ class Program:
         words = [*self.python, "-u", str(self.path), *options]
         for option, value in (("--port", "0"), ("--delay", "0.05")):
             words += [] if option in words else [option, value]
-        server = Serving(
-            words, cwd=self.path.parent, descriptors=descriptors
-        )
+        server = Serving(words, cwd=self.home, descriptors=descriptors)
         server.file = self.path.name
         self.running.append(server)
         server.expect_ready()
@@ -283,14 +293,63 @@ class Program:
 
     @contextlib.contextmanager
     def below(self, name: str, text: str) -> Iterator[None]:
-        """Meanwhile this text stands below a file beside the student's."""
-        path = self.path.with_name(name)
-        whole = path.read_text("utf-8")
-        path.write_text(f"{whole}\n\n{text}", "utf-8")
+        """Meanwhile this text stands below a file beside the student's.
+
+        What starts meanwhile runs in a new folder: the old one stays as
+        it is.
+        """
+        before = self.path
+        each = list(before.parent.iterdir())
+        links = [p.readlink() for p in each if p.is_symlink()]
+        files = {
+            p.name: p.read_bytes() for p in each
+            if p.is_file() and not p.is_symlink()
+        }
+        files[name] += f"\n\n{text}".encode()
+        self.path = lay_out(before.parents[1], files, links) / before.name
         try:
             yield
         finally:
-            path.write_text(whole, "utf-8")
+            self.path = before
+
+    @contextlib.contextmanager
+    def opened(self, name: str) -> Iterator[IO[bytes]]:
+        """An ordinary file that it has left in its folder, to read.
+
+        Raises Wrong, also for what would lead us to a file that it cannot
+        read itself, or keep us waiting.
+        """
+        wanted = f"a file {name} that the program has written"
+
+        def opener(path: str, flags: int) -> int:
+            return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+        try:
+            file = open(self.home / name, "rb", opener=opener)  # noqa: SIM115
+        except OSError as error:
+            why = {errno.ENOENT: "there is none", errno.ELOOP: "it is a link"}
+            came = why.get(
+                error.errno or 0, f"it cannot be opened: {error.strerror}"
+            )
+            raise Wrong(wanted, came) from None
+        with file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise Wrong(wanted, "it is no ordinary file")
+            if found.st_nlink > 1:
+                raise Wrong(wanted, "it is a link")
+            yield file
+
+    def left(self, name: str) -> bytes:
+        """What is in such a file, which must not be large. Raises Wrong."""
+        with self.opened(name) as file:
+            found = file.read(LEFT_BYTES + 1)
+        if len(found) > LEFT_BYTES:
+            raise Wrong(
+                f"a file {name} of at most {LEFT_BYTES >> 20} MB",
+                "it is larger",
+            )
+        return found
 
     def values(self) -> dict[str, Any]:
         """The names in capitals that it sets, for files with answers.
@@ -299,13 +358,14 @@ class Program:
         """
         code = (  # what it prints itself ends at the NUL
             "import json, runpy, sys\n"
+            "sys.path[0] = sys.argv[1].rpartition('/')[0]\n"
             "try:\n    found = runpy.run_path(sys.argv[1])\n"
             "except SystemExit:\n    sys.exit('it calls exit()')\n"
             "print('\\0' + json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
         words = [*self.python, "-u", "-c", code, str(self.path)]
-        self.answering = Launched(words, cwd=self.path.parent)
+        self.answering = Launched(words, cwd=self.home)
         status = self.answering.wait(START_SECONDS)
         if status is None:
             raise Wrong(

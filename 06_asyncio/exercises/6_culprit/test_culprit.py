@@ -9,9 +9,17 @@ import hashlib
 import random
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
-from tools.learn.student import Program, Serving, Visitor, Wrong, get, together
+from tools.learn.student import (
+    Program,
+    Serving,
+    Visitor,
+    Wrong,
+    eventually,
+    get,
+    together,
+)
 
 CULPRIT = "count_visit"
 NOT_IT = {
@@ -51,12 +59,22 @@ def ask(server: Serving, query: str, result: str) -> None:
 @contextlib.contextmanager
 def backup(program: Program) -> Iterator[None]:
     """Lock the file of visits meanwhile."""
-    path = program.path.parent / "visits.txt"
-    if not path.exists():
-        raise Wrong("that visits are counted in visits.txt", "it is not there")
-    with path.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with program.opened("visits.txt") as file:
+        if not eventually(lambda: locked(file)):
+            raise Wrong(
+                "that visits.txt is free between two visits",
+                "the server keeps it locked",
+            )
         yield
+
+
+def locked(file: IO[bytes]) -> bool:
+    """Is it ours now?"""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def expect_others(server: Serving, why: str) -> None:
