@@ -122,7 +122,12 @@ def all_waits(
         descriptors: int, test: Callable[..., None], **parameters: Any
     ) -> None:
         with budget.take(descriptors):
-            test(**parameters)
+            try:
+                test(**parameters)
+            finally:  # what it leaves open would stay so until the last
+                for client in transcript:
+                    if client.thread == threading.get_ident():
+                        client.socket.close()
 
     items: list[Any] = [*request.session.items]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

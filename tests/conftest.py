@@ -421,10 +421,25 @@ def clean_start(request: pytest.FixtureRequest, one_server: Shared) -> None:
 def pytest_pyfunc_call(
     pyfuncitem: pytest.Function,
 ) -> Generator[None, object, object]:
-    """What needs to see processes is skipped where nobody can."""
-    try:
+    """A test that has to see processes is skipped where it cannot."""
+    with skipped_if_unseen():
         return (yield)
-    except (UnseenError, psutil.Error, OSError):
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any],
+) -> Generator[None, object, object]:
+    """Likewise what its fixtures have to see."""
+    with skipped_if_unseen():
+        return (yield)
+
+
+@contextlib.contextmanager
+def skipped_if_unseen() -> Iterator[None]:
+    try:
+        yield
+    except (UnseenError, psutil.Error, IndexError):  # psutil raises all three
         try:
             check_seen()
         except UnseenError as error:

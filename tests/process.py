@@ -30,9 +30,10 @@ OTHER = os.environ.get("SEVEN_PYTHON", "")
 PYTHON = OTHER or sys.executable
 LOOK = (
     "import json, sys; print(json.dumps([sys.version_info[:2], "
-    "getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+    "getattr(sys, '_is_gil_enabled', lambda: True)(), "
+    "sys.implementation.name == 'pypy']))"
 )
-VERSION, HAS_GIL = json.loads(subprocess.run(
+VERSION, HAS_GIL, PYPY = json.loads(subprocess.run(
     [PYTHON, "-c", LOOK], stdout=subprocess.PIPE, check=True
 ).stdout)  # fmt: skip
 

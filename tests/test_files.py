@@ -27,6 +27,7 @@ from tests.conftest import Shared
 from tests.marks import by_rule, rule, slow
 from tests.process import (
     PATIENCE,
+    PYPY,
     Running,
     eventually,
     running,
@@ -962,8 +963,13 @@ def test_file_changes_under_way(
 @rule("file-under-way", STEP)
 @pytest.mark.parametrize("left", [0, 1, 1_000_000, 1_048_576, LARGE // 2])
 def test_file_is_shortened_under_way(
-    shared: Running, own: Own, left: int
+    server: Server, shared: Running, own: Own, left: int
 ) -> None:
+    if PYPY and server.name == "07-emulated":
+        pytest.skip(
+            "PyPy reads a mapped file before it sends: the worker dies of "
+            "SIGBUS where the file has become shorter, and is replaced"
+        )
     data = bytes_of("under way", LARGE)
     path = own("shorter.bin", data)
     with shared.client() as client, shared.client() as other:

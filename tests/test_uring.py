@@ -22,6 +22,7 @@ import pytest
 
 from tests.marks import Patch
 from tests.process import load, take, why_no_uring
+from tools.common.launch import check_seen
 from tools.common.raw_client import Client
 from tools.servers import ROOT
 
@@ -421,6 +422,7 @@ def test_what_the_kernel_hands_to_threads(what: str, tmp_path: Path) -> None:
     # The page of step 07 says so; it is why we do it in another way.
     if why_no_uring():
         pytest.skip(why_no_uring())
+    check_seen()
     (tmp_path / "file").write_bytes(b"x" * 1000)
     script = f"""
 import os, socket, struct, sys

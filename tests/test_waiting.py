@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.beside import beside, beside_with
 from tests.marks import rule, slow
-from tests.process import Running, eventually, readable, running, take
+from tests.process import PYPY, Running, eventually, readable, running, take
 from tools.common.raw_client import GET, GET_CLOSE, HOST, Client
 from tools.servers import YES, Server
 
@@ -165,7 +165,8 @@ def test_slow_reader(server: Server) -> None:
         if server.lessons["keep_alive"] == YES:
             assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s"
         grown = (peak - memory) / 2**20
-        assert grown < 16, f"memory grew by {grown:.0f} MiB"
+        most = 64 if PYPY else 16  # PyPy collects garbage later
+        assert grown < most, f"memory grew by {grown:.0f} MiB"
         client.close()
         process.assert_serves()
         process.assert_at_rest(rest)

@@ -41,6 +41,7 @@ from tools.bench.interpreters import Interpreter
 from tools.bench.peers.start import start as start_peer
 from tools.bench.server import ServerError, start
 from tools.bench.session import Refused, Session, conduct
+from tools.common.launch import check_seen
 from tools.data.results import Point, Run, load
 from tools.peers import Peer
 from tools.servers import ROOT, by_name
@@ -163,6 +164,7 @@ def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:
 
 
 def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
+    check_seen()
     one = session(tmp_path)
     with start(by_name("06-protocol"), 0.0) as process:
         found = one.load(process, Load(2, 40), name="06", busy=True)

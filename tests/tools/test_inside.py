@@ -14,6 +14,7 @@ from tools.bench import preflight
 from tools.bench.experiments import inside, labs
 from tools.bench.session import Refused
 from tools.bench.strace import StraceError
+from tools.common.launch import check_seen
 from tools.data.results import DATA, Run, load
 from tools.servers import ROOT, by_name
 
@@ -97,6 +98,7 @@ def test_what_is_missing_is_said_and_left_out(
 ) -> None:
     monkeypatch.setattr(inside, "NAMES", ("06",))
     monkeypatch.setattr(inside, "MOMENT", 0.0)
+    check_seen()
     there = shutil.which
     monkeypatch.setattr(
         shutil, "which", lambda name: there(name) if name == "ps" else None

@@ -13,7 +13,6 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 
 from tools.bench import ab

@@ -4,6 +4,7 @@ import contextlib
 import re
 import socket
 import struct
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Self
@@ -122,6 +123,7 @@ class Client:
         self.received = b""
         self.taken = 0  # how much of received was handed out as answers
         self.ended = ""  # how the server ended: "" (not yet), end, reset
+        self.thread = threading.get_ident()  # whose it is, see beside.py
         transcript.append(self)
         self.socket = socket.socket()
         if receive_buffer is not None:

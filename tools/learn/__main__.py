@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from tools.common.launch import UnseenError
 from tools.common.terminal import a_table
 from tools.learn import desk, exercises, grade, mystery, reports
 from tools.learn.desk import DeskError
@@ -37,7 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
         status = command(options)
         sys.stdout.flush()
         return status
-    except (ExerciseError, DeskError) as error:
+    except (ExerciseError, DeskError, UnseenError) as error:
         print(f"learn.sh: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

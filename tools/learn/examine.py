@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from tools.common.files import lay_out
+from tools.common.launch import check_seen
 from tools.learn.exercises import Exercise
 from tools.learn.limited import KEPT
 from tools.learn.source import check_source
@@ -124,8 +125,10 @@ def examine(
     first_only: stop at the first test that fails; hardest_first: begin
     with those that the starter fails; seed: for tests that throw dice;
     longest: seconds for all tests; here: in this process, which is
-    quicker and has no such limit, for files that we know.
+    quicker and has no such limit, for files that we know. Raises
+    UnseenError where this system shows no processes.
     """
+    check_seen()
     around = around or Surroundings()
     report = Report(exercise.id)
     report.trouble = check_source(path, exercise.file)
@@ -222,7 +225,11 @@ def end_marked(mark: str) -> None:
 def processes(
     wanted: Callable[[psutil.Process], bool]
 ) -> list[psutil.Process]:
-    """All processes of which this is true, as far as we may look at them."""
+    """All processes of which this is true, as far as we may look at them.
+
+    Raises UnseenError.
+    """
+    check_seen()
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
