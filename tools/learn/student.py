@@ -98,8 +98,9 @@ class Clock:
         self.looked += passed
         before, self.used = self.used, sum(each.cpu() for each in servers)
         if LINUX and any(each.runs() for each in servers):
-            passed = min(passed, max(self.used - before, 0.0))
-        self.now += min(passed, LATE_SECONDS)
+            self.now += min(passed, max(self.used - before, 0.0))
+        else:
+            self.now += min(passed, LATE_SECONDS)
         return self.now
 
 
@@ -570,6 +571,7 @@ class Serving(Launched):
         A server that spins wants to run whenever we look at it, also if
         others have the CPU; or it has computed a lot.
         """
+        eventually(lambda: not self.runs(), seconds)  # it was just asked
         begun, before = time.monotonic(), self.cpu()
         looks, wanted = round(seconds / LOOK_SECONDS), 0
         for _ in range(looks):

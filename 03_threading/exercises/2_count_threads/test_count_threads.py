@@ -139,7 +139,6 @@ def test_asleep(start: Start, dice: random.Random) -> None:
         f"{workers + 2} clients connected and said nothing",
     ), together([server.visit() for _ in range(workers + 2)]):
         eventually(lambda: server.descriptors() >= before + workers)
-        server.falls_asleep()
         server.expect_idle()
 
 

@@ -137,7 +137,7 @@ def test_asleep(server: Serving, dice: random.Random) -> None:
     made = [server.visit(wait(LONG)) for _ in range(many)]
     story = [f"{many} clients sent 'GET /?wait={LONG:g} HTTP/1.1'"]
     eventually(lambda: server.descriptors() > len(made))
-    server.falls_asleep()
+    time.sleep(TICK)
     begun, before = time.monotonic(), server.sleeps()
     try:
         server.expect_idle()
@@ -175,7 +175,7 @@ def test_looks_around(server: Serving) -> None:
     """However long the first timer is, the loop looks around in between."""
     with together([server.visit(wait(LONG)), server.visit()]) as made:
         eventually(lambda: server.descriptors() > len(made))
-        server.falls_asleep()
+        time.sleep(TICK)
         server.signal()
         server.waited = True  # it may end now
         made[1].story.append("(SIGTERM: silent clients should be let go)")

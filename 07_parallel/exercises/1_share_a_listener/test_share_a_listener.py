@@ -87,7 +87,6 @@ def test_not_the_parent(start: Start) -> None:
 def test_asleep(start: Start) -> None:
     """While nobody asks, the parent and its workers sleep."""
     server = started(start, 2)
-    server.falls_asleep()
     server.expect_idle()
 
 

@@ -137,7 +137,6 @@ def test_idle(start: Start) -> None:
     """While nothing happens it needs no CPU time: it sleeps."""
     server = start("--workers", "2")
     expect_workers(server, 2)
-    server.falls_asleep()
     try:
         server.expect_idle(1.5)
     except Wrong:
