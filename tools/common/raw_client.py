@@ -142,6 +142,11 @@ class Client:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
+    @staticmethod
+    def clock() -> float:
+        """The seconds that our limits are measured in."""
+        return time.monotonic()
+
     def send(self, data: bytes) -> None:
         """Send all of data; fails the test if the server hung up."""
         self.sent += data
@@ -182,13 +187,13 @@ class Client:
     ) -> Answer:
         """Wait for the next answer; head: to a HEAD, so without a body."""
         timeout = self.timeout if timeout is None else timeout
-        deadline = time.monotonic() + timeout
+        deadline = self.clock() + timeout
         while True:
             answer = read_answer(self.received[self.taken:], head)
             if answer is not None:
                 self.taken += len(answer.raw)
                 return answer
-            left = deadline - time.monotonic()
+            left = deadline - self.clock()
             if left <= 0:
                 raise NoAnswer(f"no complete answer in {timeout:.1f} s")
             if not self.receive(left):
@@ -202,9 +207,9 @@ class Client:
     def rest(self, timeout: float | None = None) -> bytes:
         """Everything until the server ends its side, orderly."""
         timeout = self.timeout if timeout is None else timeout
-        deadline = time.monotonic() + timeout
+        deadline = self.clock() + timeout
         while not self.ended:
-            left = deadline - time.monotonic()
+            left = deadline - self.clock()
             if left <= 0:
                 raise NoAnswer(f"still open after {timeout:.1f} s")
             self.receive(left)

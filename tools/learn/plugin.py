@@ -161,10 +161,7 @@ def on_terminals(program: Program, came: str) -> str:
         texts = [serving.complaints for serving in running]
         return [text for text in texts if "Traceback (most" in text]
 
-    if not student.eventually(said, TRACEBACK_SECONDS):
-        student.eventually(  # it may have to wait for the CPU
-            lambda: said() or not any(s.runs() for s in running)
-        )
+    student.eventually(said, TRACEBACK_SECONDS)
     errors = {student.last_error(text) for text in said()}
     more = [e for e in sorted(errors) if e not in came]
     return came + "".join(f". On its terminal: {error}" for error in more)

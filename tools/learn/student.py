@@ -12,6 +12,7 @@ import os
 import re
 import select
 import signal
+import socket
 import stat
 import sys
 import time
@@ -23,15 +24,16 @@ import psutil
 
 from tools.common.files import lay_out
 from tools.common.launch import READY, Launched
-from tools.common.launch import eventually as comes_true
 from tools.common.raw_client import Answer, Client, NoAnswer
 
+LINUX = sys.platform == "linux"
+TELLS = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 START_SECONDS = 5.0  # for the ready line
-BUSY_SECONDS = 0.5  # of CPU: more than a start takes
 ANSWER_SECONDS = 4.0  # for anything a client waits for
 STOP_SECONDS = 8.0  # for the end after a signal: 5 s of grace and some
 SLEEP_SECONDS = 60.0  # for it to do all that it has to
 LOOK_SECONDS = 0.02  # between two looks at what may come true
+LATE_SECONDS = 0.04  # between two looks: if it is more, we wait for the CPU
 PAGE_SIZE = 249  # bytes of the page's body
 SHOWN = 160  # bytes of what was sent or received, in a message
 MOST_SHOWN = 2000  # characters of the last line of a traceback
@@ -44,6 +46,8 @@ PYTHON = ["sh", "-c", 'ulimit -f 32768; exec "$0" "$@"', sys.executable]
 
 # What the visitors of the current test did; the plugin shows it.
 visitors: list["Visitor"] = []
+# What runs for the current test.
+servers: list["Serving"] = []
 
 
 class Wrong(AssertionError):
@@ -79,11 +83,99 @@ def named(data: bytes) -> str:
     return shown(data)
 
 
+class Clock:
+    """Seconds, but for those in which a server waits for the CPU.
+
+    All that has to be done in time is measured with it. A server sleeps
+    as long as it is meant to, on whatever machine, and if it is right, it
+    computes little. How long it waits for the CPU says nothing about it.
+    """
+
+    def __init__(self) -> None:
+        self.now = self.looked = self.used = 0.0
+
+    def __call__(self) -> float:
+        """How late it is."""
+        passed = time.monotonic() - self.looked
+        if passed < LOOK_SECONDS:
+            return self.now
+        self.looked += passed
+        before, self.used = self.used, sum(each.cpu() for each in servers)
+        if LINUX and any(each.runs() for each in servers):
+            self.now += min(passed, max(self.used - before, 0.0))
+        else:
+            self.now += min(passed, LATE_SECONDS)
+        return self.now
+
+
+clock = Clock()
+
+
 def eventually(
     what: Callable[[], object], seconds: float = ANSWER_SECONDS
 ) -> bool:
-    """Does it come true within these seconds? Returns as soon as so."""
-    return comes_true(what, seconds, LOOK_SECONDS)
+    """Does it come true within these seconds, by the `Clock`?
+
+    Returns as soon as so.
+    """
+    deadline = clock() + seconds
+    while not what():
+        if clock() > deadline:
+            return bool(what())
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
+def ready(
+    sockets: Sequence[socket.socket], seconds: float, to_send: bool = False
+) -> list[socket.socket]:
+    """Where something has come, or something can be sent.
+
+    Waits until there is such a socket, or so long by the `Clock`.
+    """
+
+    def within(seconds: float) -> list[socket.socket]:
+        reading, writing = ([], sockets) if to_send else (sockets, [])
+        came, free, _ = select.select(reading, writing, [], seconds)
+        return [*came, *free]
+
+    found = within(0)
+    deadline = 0.0 if found else clock() + seconds
+    while not found and (left := deadline - clock()) > 0:
+        found = within(min(left, LOOK_SECONDS))
+    return found or within(0)
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    """Those it has started, from a kernel that says so (`TELLS`).
+
+    psutil has to look at every process of the machine.
+    """
+    started = ""
+    with contextlib.suppress(OSError):  # it has just ended
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            path = Path(f"/proc/{process.pid}/task/{thread}/children")
+            started += path.read_text()
+    found = []
+    for pid in started.split():
+        with contextlib.suppress(psutil.Error):
+            found.append(psutil.Process(int(pid)))
+    return found
+
+
+def wants_to_run(process: psutil.Process) -> bool:
+    """Does a thread of it run, or wait for the CPU or a disk, now?"""
+    if not LINUX:
+        with contextlib.suppress(psutil.Error):
+            return bool(process.status() == psutil.STATUS_RUNNING)
+        return False
+    with contextlib.suppress(OSError):  # it has just ended
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            with contextlib.suppress(OSError):
+                path = Path(f"/proc/{process.pid}/task/{thread}/stat")
+                if path.read_bytes().rpartition(b") ")[2][:1] in b"RD":
+                    return True
+    return False
 
 
 def alive(process: psutil.Process) -> bool:
@@ -102,6 +194,7 @@ class Visitor(Client):
         timeout: float = ANSWER_SECONDS, receive_buffer: int | None = None,
     ) -> None:
         self.story: list[str] = ["connected"]
+        self.spoke = time.monotonic()  # when we connected, or sent our last
         visitors.append(self)
         try:
             super().__init__(
@@ -115,6 +208,11 @@ class Visitor(Client):
     def __exit__(self, *error: object) -> None:
         self.socket.close()  # the test's end is no part of the story
 
+    @staticmethod
+    def clock() -> float:
+        """Nobody is too late who waits for the CPU."""
+        return clock()
+
     # What it does.
 
     def send(self, data: bytes) -> None:
@@ -126,12 +224,23 @@ class Visitor(Client):
             )
 
     def send_if_open(self, data: bytes) -> bool:
-        """Send data, untold; False if the server hung up."""
-        try:
-            super().send(data)
-        except NoAnswer:
-            return False
+        """Send data, untold; False if the server hung up, or reads nothing."""
+        self.spoke = time.monotonic()
+        left = memoryview(data)
+        while left:
+            if not ready([self.socket], self.timeout, to_send=True):
+                return False
+            try:
+                left = left[self.socket.send(left):]
+            except OSError:
+                return False
         return True
+
+    def receive(self, timeout: float) -> bool:
+        """Receive some bytes; False at the end of the connection."""
+        if not ready([self.socket], timeout):
+            raise NoAnswer(f"nothing came in {timeout:.1f} s")
+        return super().receive(0)
 
     def send_slowly(self, data: bytes, pause: float) -> None:
         """Send it byte by byte, so many seconds apart. Raises Wrong."""
@@ -232,15 +341,26 @@ class Visitor(Client):
 
     def expect_quiet(self, seconds: float) -> None:
         """Nothing comes for so long, and the connection stays open."""
-        wanted = f"that nothing comes for {seconds:g} s"
-        ready, _, _ = select.select([self.socket], [], [], seconds)
-        if ready:
-            going_on = self.receive(0.1)
-            raise Wrong(
-                wanted,
-                f"{named(self.received[self.taken:])} came" if going_on
-                else "the server closed the connection",
-            )
+        if ready([self.socket], seconds):
+            raise self._too_soon(seconds)
+
+    def expect_later(self, seconds: float) -> None:
+        """Nothing comes before so long after we sent our last.
+
+        For what a timer brings: that may be late, but it is never early.
+        """
+        left = self.spoke + seconds - time.monotonic()
+        found, _, _ = select.select([self.socket], [], [], max(left, 0))
+        if found and time.monotonic() < self.spoke + seconds:
+            raise self._too_soon(seconds)
+
+    def _too_soon(self, seconds: float) -> Wrong:
+        """Something has come."""
+        return Wrong(
+            f"that nothing comes for {seconds:g} s",
+            f"{named(self.received[self.taken:])} came" if self.receive(0.1)
+            else "the server closed the connection",
+        )
 
     def _instead(self, why: str, seconds: float | None) -> str:
         """What came instead of an answer, in words."""
@@ -273,7 +393,7 @@ class Program:
         self.home = home or path.parent
         self.python = list(python or PYTHON)
         self.running: list[Serving] = []
-        self.answering: Launched | None = None
+        self.answering: Serving | None = None
 
     def start(self, *options: str, descriptors: int = 0) -> "Serving":
         """Start it as a server on a free port, wait until it is ready.
@@ -288,6 +408,7 @@ class Program:
         server = Serving(words, cwd=self.home, descriptors=descriptors)
         server.file = self.path.name
         self.running.append(server)
+        servers.append(server)
         server.expect_ready()
         return server
 
@@ -365,7 +486,8 @@ class Program:
             " if k.isupper()}))"
         )
         words = [*self.python, "-u", "-c", code, str(self.path)]
-        self.answering = Launched(words, cwd=self.home)
+        self.answering = Serving(words, cwd=self.home)
+        servers.append(self.answering)
         status = self.answering.wait(START_SECONDS)
         if status is None:
             raise Wrong(
@@ -398,6 +520,7 @@ class Program:
         for program in [*self.running, self.answering]:
             if program:
                 program.kill()
+        servers.clear()
 
 
 class Serving(Launched):
@@ -409,16 +532,9 @@ class Serving(Launched):
 
     def expect_ready(self) -> None:
         """Wait for the line that names the port. Raises Wrong."""
-        deadline = time.monotonic() + START_SECONDS
-
-        def over() -> bool:
-            """Has it spoken, ended, or had its time and the CPU for it?"""
-            return bool(READY.search(self.output)) or self.ended() or (
-                time.monotonic() > deadline
-                and (not self.runs() or self.cpu() > BUSY_SECONDS)
-            )
-
-        eventually(over, 4 * START_SECONDS)
+        eventually(
+            lambda: READY.search(self.output) or self.ended(), START_SECONDS
+        )
         wanted = "the line 'Serving on http://127.0.0.1:...', from announce()"
         if match := READY.search(self.output):
             self.port = int(match[2])
@@ -430,16 +546,20 @@ class Serving(Launched):
             line = self.output.partition("\n")[0].rstrip().encode()
             raise Wrong(wanted, f"its first line was {shown(line)}")
         else:
-            busy = self.runs() and self.cpu() > BUSY_SECONDS
             raise Wrong(
                 wanted,
                 f"it said nothing for {START_SECONDS:g} s"
-                + " and kept the CPU busy: an endless loop?" * busy,
+                + " and kept the CPU busy: an endless loop?" * self.runs(),
             )
 
     def ended(self) -> bool:
         """Has it ended?"""
         return self.status() is not None
+
+    def wait(self, seconds: float = STOP_SECONDS) -> int | None:
+        """Wait so long for its end; its exit status, None: it goes on."""
+        eventually(self.ended, seconds)
+        return self.status()
 
     # Asking it.
 
@@ -466,13 +586,15 @@ class Serving(Launched):
         delay: of a request, in seconds, as the server was told. Raises
         Wrong.
         """
-        begun = time.monotonic()
-        made = [self.visit(get(target, close=True)) for _ in range(clients)]
         patience = clients * delay / 2
+        with self.frozen():  # all come at once, on a busy machine too
+            made = [
+                self.visit(get(target, close=True)) for _ in range(clients)
+            ]
+            deadline = clock() + patience
         for visitor in made:
-            left = patience - (time.monotonic() - begun)
             try:
-                visitor.answer(timeout=max(left, 0.01))
+                visitor.answer(timeout=max(deadline - clock(), 0.01))
             except NoAnswer:
                 done = sum(v.received != b"" for v in made)
                 came = (
@@ -505,15 +627,17 @@ class Serving(Launched):
     def expect_idle(self, seconds: float = 1.0) -> None:
         """It leaves the CPU alone for so long. Raises Wrong.
 
-        We keep the CPU busy meanwhile: a server that spins then gets
-        about as much of it as we do, on whatever machine.
+        A server that spins wants to run whenever we look at it, also if
+        others have the CPU; or it has computed a lot.
         """
-        ours, its = time.process_time(), self.cpu()
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            pass
-        ours = time.process_time() - ours
-        if self.cpu() - its > ours / 4:
+        eventually(lambda: not self.runs(), seconds)  # it was just asked
+        begun, before = time.monotonic(), self.cpu()
+        looks, wanted = round(seconds / LOOK_SECONDS), 0
+        for _ in range(looks):
+            time.sleep(LOOK_SECONDS)
+            wanted += LINUX and self.runs()
+        share = (self.cpu() - before) / (time.monotonic() - begun)
+        if wanted > looks / 2 or share > 1 / 4:
             raise Wrong(
                 "a server that sleeps while it has nothing to do",
                 "it kept the CPU busy: what wakes it, again and again?",
@@ -555,9 +679,18 @@ class Serving(Launched):
 
     # What it costs, over all of its processes; see Launched for more.
 
+    def processes(self) -> list[psutil.Process]:
+        """Its process and those it started; fewer if some have ended."""
+        if not TELLS:
+            return super().processes()
+        self._seen = [self._root] * self._root.is_running()
+        for process in self._seen:
+            self._seen += children(process)
+        return self._seen
+
     def runs(self) -> bool:
         """Does one of them run, or wait for the CPU, now?"""
-        return bool(self._sum(lambda p: p.status() == psutil.STATUS_RUNNING))
+        return any(map(wants_to_run, self.processes()))
 
     def cpu(self) -> float:
         """CPU seconds so far, of children that have ended as well."""
@@ -636,10 +769,8 @@ def expect_pages(visitors: Sequence[Visitor]) -> None:
     """All get the page, in any order, and each closes when it has it."""
     left = list(visitors)
     while left:
-        ready, _, _ = select.select(
-            [v.socket for v in left], [], [], ANSWER_SECONDS
-        )
-        for visitor in [v for v in left if v.socket in ready or not ready]:
+        found = ready([v.socket for v in left], ANSWER_SECONDS)
+        for visitor in [v for v in left if v.socket in found or not found]:
             visitor.expect_page()
             visitor.close()
             left.remove(visitor)

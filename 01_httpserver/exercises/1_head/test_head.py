@@ -44,7 +44,7 @@ def test_at_once(start: Start) -> None:
 def test_get_waits(start: Start) -> None:
     """GET still waits as long as --delay says."""
     with start("--delay", "2").visit(get()) as visitor:
-        visitor.expect_quiet(1)
+        visitor.expect_later(1)
         visitor.expect_page()
 
 

@@ -1,11 +1,9 @@
 """02.3: nobody may hold up everybody."""
 
 import random
-import select
-import time
 
 from tools.learn.plugin import Start
-from tools.learn.student import Visitor, Wrong, get, telling
+from tools.learn.student import Visitor, Wrong, clock, get, ready, telling
 
 LONGEST = 4.0  # seconds for a server whose patience is one second
 DROPPED = "that the server gives up: a 408, or a close"
@@ -13,7 +11,7 @@ DROPPED = "that the server gives up: a 408, or a close"
 
 def expect_dropped(visitor: Visitor) -> None:
     """The server answers 408, or closes without a word."""
-    if not select.select([visitor.socket], [], [], LONGEST)[0]:
+    if not ready([visitor.socket], LONGEST):
         raise Wrong(DROPPED, f"nothing happened within {LONGEST:g} s")
     if visitor.receive(1):
         visitor.expect_status(408)
@@ -25,12 +23,12 @@ def dribble(visitor: Visitor, data: bytes, pause: float) -> None:
     Raises Wrong if nothing does.
     """
     visitor.story.append(f"sent a byte every {pause:g} s")
-    begin = time.monotonic()
+    deadline = clock() + LONGEST
     for byte in data:
         visitor.send_if_open(bytes([byte]))
-        if select.select([visitor.socket], [], [], pause)[0]:
+        if ready([visitor.socket], pause):
             return
-        if time.monotonic() - begin > LONGEST:
+        if clock() > deadline:
             break
     raise Wrong(DROPPED, f"it still listened {LONGEST:g} s later")
 

@@ -119,7 +119,7 @@ def test_stopping(start: Start) -> None:
     ), server.visit(get()) as visitor:
         expect_kept(visitor)
         visitor.send(get())
-        visitor.pause(0.3)
+        server.falls_asleep()  # it has the request, and waits
         server.signal()
         expect_last(visitor)
         server.expect_end()
@@ -138,6 +138,6 @@ def test_idle(server: Serving) -> None:
     """A client that asks no more is sent away after five seconds."""
     with server.visit(get()) as visitor:
         expect_kept(visitor)
-        visitor.expect_quiet(3)
+        visitor.expect_later(3)
         visitor.expect_closed(5)
     server.expect_page()

@@ -1,17 +1,15 @@
 """03.2: so many threads, and no more."""
 
-import contextlib
 import random
-import select
 
 from tools.learn.plugin import Start
 from tools.learn.student import (
-    Serving,
     Visitor,
     Wrong,
     eventually,
     expect_pages,
     get,
+    ready,
     telling,
     together,
 )
@@ -25,7 +23,7 @@ def expect_waiting(visitor: Visitor, silent: int) -> None:
 
     silent: the clients before it, which occupy all threads.
     """
-    if select.select([visitor.socket], [], [], QUIET_SECONDS)[0]:
+    if ready([visitor.socket], QUIET_SECONDS):
         raise Wrong(
             "that it waits until a thread is free",
             "it was answered, or its connection closed",
@@ -144,27 +142,20 @@ def test_asleep(start: Start, dice: random.Random) -> None:
         server.expect_idle()
 
 
-def expect_end_of(server: Serving, workers: int) -> None:
-    """It ends when all threads wait for silent clients. Raises Wrong."""
+def test_stop_when_nobody_asks(start: Start, dice: random.Random) -> None:
+    """Asked to stop while all threads wait for silent clients, it ends."""
+    workers = dice.randint(2, 5)
+    server = start("--workers", str(workers))
     before = server.descriptors()
     with telling(
         f"--workers {workers}",
         f"{workers + 2} clients connected and said nothing",
         "then we sent SIGTERM to the server",
-    ), together([server.visit() for _ in range(workers + 2)]) as silent:
+    ), together([server.visit() for _ in range(workers + 2)]):
         eventually(lambda: server.descriptors() >= before + workers)
-        silent[0].pause(0.3)
+        server.falls_asleep()
         server.signal()
         server.expect_end(4)  # its alarm would end it after 5 s
-
-
-def test_stop_when_nobody_asks(start: Start, dice: random.Random) -> None:
-    """Asked to stop while all threads wait for silent clients, it ends."""
-    workers = dice.randint(2, 5)
-    with contextlib.suppress(Wrong):  # a busy machine may be too slow
-        expect_end_of(start("--workers", str(workers)), workers)
-        return
-    expect_end_of(start("--workers", str(workers)), workers)
 
 
 def test_stop(start: Start, dice: random.Random) -> None:
@@ -175,7 +166,7 @@ def test_stop(start: Start, dice: random.Random) -> None:
     silent = [server.visit() for _ in range(workers - 1)]
     with together(silent), server.visit(get()) as visitor:
         eventually(lambda: server.descriptors() >= before + workers)
-        visitor.pause(0.3)
+        server.falls_asleep()  # it has the request, and waits
         with telling(
             f"--workers {workers}",
             f"{workers - 1} clients connected and said nothing",

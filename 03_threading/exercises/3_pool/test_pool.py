@@ -1,7 +1,6 @@
 """03.3: the threads are made once, connections wait in a queue."""
 
 import random
-import select
 from collections.abc import Sequence
 
 from tools.learn.plugin import Start
@@ -11,6 +10,7 @@ from tools.learn.student import (
     eventually,
     expect_pages,
     get,
+    ready,
     telling,
     together,
 )
@@ -21,9 +21,9 @@ QUIET_SECONDS = 1.5  # in which a free thread would have answered
 
 def first_answered(visitors: Sequence[Visitor]) -> Visitor:
     """The one to whom something comes first. Raises Wrong."""
-    ready, _, _ = select.select([v.socket for v in visitors], [], [], 4)
+    found = ready([v.socket for v in visitors], 4)
     for visitor in visitors:
-        if visitor.socket in ready:
+        if visitor.socket in found:
             return visitor
     raise Wrong(
         "that a free thread takes the next client from the queue",
@@ -120,7 +120,7 @@ def test_newest_first(start: Start, dice: random.Random) -> None:
         eventually(lambda: server.descriptors() >= before + workers)
         server.falls_asleep(0.5)  # now each thread has one of these
         line = [server.visit(get(close=True)) for _ in range(4)]
-        if select.select([v.socket for v in line], [], [], QUIET_SECONDS)[0]:
+        if ready([v.socket for v in line], QUIET_SECONDS):
             raise Wrong(
                 "that these wait until a thread is free",
                 "one was answered, or its connection closed",
@@ -192,7 +192,7 @@ def test_stop(start: Start, dice: random.Random) -> None:
     silent = [server.visit() for _ in range(workers - 1)]
     with together(silent), server.visit(get()) as visitor:
         eventually(lambda: server.descriptors() >= before + workers)
-        visitor.pause(0.3)
+        server.falls_asleep()  # it has the request, and waits
         with telling(
             f"--workers {workers}",
             f"{workers - 1} clients connected and said nothing",

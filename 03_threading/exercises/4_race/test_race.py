@@ -1,23 +1,24 @@
 """03.4: no ticket is given twice, however many ask at once."""
 
 import random
-import select
 import signal
 import time
-from collections.abc import Sequence
 
 from tools.learn.plugin import Start
 from tools.learn.student import (
+    Program,
     Serving,
     Visitor,
     Wrong,
     eventually,
     get,
+    ready,
     together,
 )
 
 TICKET = "/?ticket"
 WAY_SECONDS = 0.005  # to the database or back, as in tickets.py
+FAR_AWAY = "WAY_SECONDS = 2"  # put below tickets.py: more than a test takes
 
 
 def expect_ticket(visitor: Visitor) -> int:
@@ -104,51 +105,31 @@ def test_waiting_overlaps(start: Start) -> None:
     start("--delay", "1").expect_overlap(8, 1, TICKET)
 
 
-def answered(visitors: Sequence[Visitor]) -> list[Visitor]:
-    """Those to whom something has come; does not wait."""
-    sockets = [v.socket for v in visitors]
-    ready, _, _ = select.select(sockets, [], [], 0)
-    return [v for v in visitors if v.socket in ready]
-
-
-def pages_come_first(server: Serving, many: int, pages: int) -> bool:
-    """Do pages come while most of the tickets are still waited for?"""
-    asked = get(TICKET, close=True)
-    begun = time.monotonic()
-    with together([server.visit(asked) for _ in range(many)]) as takers:
-        with together([server.visit() for _ in range(pages)]) as others:
-            for visitor in others:
-                visitor.send(get(close=True))
-            for visitor in others:
-                visitor.expect_page(seconds=20)
-        # By order, not by time: one after the other, the tickets take
-        # long. Who has to queue for a page comes after most of them.
-        # (Tickets that come too soon, or twice, are the matter of other
-        # tests.)
-        most = many * 3 / 4
-        first = len(answered(takers)) <= most or (
-            time.monotonic() - begun <= most * 2 * WAY_SECONDS
-        )
-        given = set()
-        for visitor in takers:
-            visitor.timeout = 20
-            given.add(expect_ticket(visitor))
-    return first or len(given) < many
-
-
-def test_only_tickets_wait(start: Start) -> None:
+def test_only_tickets_wait(program: Program) -> None:
     """Only who takes a ticket waits for others who do."""
-    server = start("--delay", "0")
-    many, pages = 100, 10
-    # A busy machine may hold up our own questions: so up to three times.
-    if not any(pages_come_first(server, many, pages) for _ in range(3)):
-        raise Wrong(
-            "the pages before most of the tickets",
-            "the last page came when nearly all tickets were given: "
-            "do requests without ?ticket wait, too?",
-            [f"{many} clients asked for a ticket, then {pages} others "
-             "for the page without one"],
-        )
+    with program.below("tickets.py", FAR_AWAY):
+        server = program.start("--delay", "0")
+    many, pages = 4, 10
+    asked = get(TICKET, close=True)
+    with (
+        together([server.visit(asked) for _ in range(many)]),
+        together([server.visit() for _ in range(pages)]) as others,
+    ):
+        for visitor in others:
+            visitor.send(get(close=True))
+        # When all its threads sleep, it has read all requests, and who
+        # has no page by now waits for something else than the CPU.
+        server.falls_asleep()
+        if any(not ready([visitor.socket], 0) for visitor in others):
+            raise Wrong(
+                "the pages at once, while the tickets are waited for",
+                "a page did not come meanwhile: do requests without "
+                "?ticket wait, too?",
+                [f"{many} clients asked for a ticket, then {pages} others "
+                 "for the page without one"],
+            )
+        for visitor in others:
+            visitor.expect_page()
 
 
 def test_silent_clients(server: Serving) -> None:

@@ -3,7 +3,6 @@
 import random
 import re
 import select
-import time
 
 from tools.common.raw_client import Answer
 from tools.learn.plugin import Start
@@ -13,8 +12,10 @@ from tools.learn.student import (
     Serving,
     Visitor,
     Wrong,
+    clock,
     eventually,
     get,
+    ready,
 )
 
 LONGEST = 60.0  # seconds for all that the greedy client does at once
@@ -99,11 +100,12 @@ class Greedy:
         """At last read, to the end. Raises Wrong if answers are wrong."""
         self.visitor.story.append("then read all that came")
         received = bytearray()
-        deadline = time.monotonic() + LONGEST
-        while (data := self.step(ANSWER_SECONDS, reading=True)) is not None:
+        deadline = clock() + LONGEST
+        while clock() < deadline and (
+            ready([self.visitor.socket], ANSWER_SECONDS)
+            and (data := self.step(0, reading=True)) is not None
+        ):
             received += data
-            if time.monotonic() > deadline:
-                break
         right = [self.answers[each] for each in self.asked]
         came = [int(word) for word in STATUS.findall(received)]
         if len(came) != len(right):

@@ -89,6 +89,7 @@ def test_next_client(start: Start) -> None:
     leave(server)
     with server.visit() as visitor:
         visitor.pause(DELAY + 0.5)
+        server.falls_asleep()
         if answers(visitor):
             raise Wrong(
                 "nothing, for this client has not asked",
@@ -110,6 +111,7 @@ def test_crowd(start: Start, dice: random.Random) -> None:
         request = dice.choice([PAGE, HEAD])
         asked.append((request, come(server, request)))
     time.sleep(DELAY + 0.5)  # all timers have gone off
+    server.falls_asleep()
     story = [
         f"{len(asked)} clients asked once each, {sum(leaves)} of them in "
         "the place of one that had left"

@@ -105,7 +105,7 @@ def test_late_reader(start: Start, dice: random.Random) -> None:
             "sent 20,001 requests in one go, the last with Connection: "
             "close, waited a while"
         )
-        visitor.socket.sendall(data)
+        visitor.send_if_open(data)
         server.falls_asleep(LINGER)  # it does not wait for us any more
         while not visitor.ended:
             visitor.receive(visitor.timeout)

@@ -3,18 +3,16 @@
 import random
 import signal
 import socket
-import time
 
 from tools.learn.plugin import Start
 from tools.learn.student import Serving, Wrong, eventually, get, together
 
 SOON = 3.5  # seconds; after 5 the emergency brake of main() would end it
-BEGUN = 0.5  # seconds after which a request is surely under way
 
 
 def stop(server: Serving, number: int = signal.SIGTERM) -> None:
     """Send the signal when all requests so far are under way."""
-    time.sleep(BEGUN)
+    server.falls_asleep()
     server.signal(number)
 
 
