@@ -683,7 +683,8 @@ class Serving(Launched):
         """Its process and those it started; fewer if some have ended."""
         if not TELLS:
             return super().processes()
-        self._seen = [self._root] * self._root.is_running()
+        root = self._root
+        self._seen = [root] if root and root.is_running() else []
         for process in self._seen:
             self._seen += children(process)
         return self._seen
