@@ -24,7 +24,7 @@ LONG = 30.0  # seconds: longer than a test
 SHORT, TIMES = 0.03, 40  # seconds, and how often one after the other
 TICK = 0.5  # seconds: as in web.py
 WAKE_UPS = 10  # in a second: the TICKs, and some for chance
-CROWD, ASKED = 200, 20  # who wait long; requests beside them
+CROWD, ASKED = 120, 20  # who wait long; requests beside them
 # Put below web.py: whoever compares two times, writes a byte.
 COUNTING = """\
 counting = True
