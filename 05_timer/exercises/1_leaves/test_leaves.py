@@ -16,7 +16,7 @@ from tools.learn.student import (
 
 DELAY = 1.0  # seconds: the timers of a test, long enough to leave
 LATE = 1.5  # seconds: long enough for several to leave
-WORK = "5000000"  # steps to compute: some tenths of a second
+WORK = "10000000"  # steps to compute: some tenths of a second
 PAGE, HEAD = get(), get(method="HEAD")
 
 

@@ -6,7 +6,7 @@ import socket
 from tools.learn.plugin import Start
 from tools.learn.student import Wrong, eventually, get
 
-STEPS = 5_000_000  # of computing: some tenths of a second
+STEPS = 20_000_000  # of computing: some tenths of a second
 LEAST = 0.05  # CPU seconds they take on any machine
 
 
