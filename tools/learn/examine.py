@@ -29,7 +29,7 @@ from tools.servers import ROOT
 
 MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
 READ, WRITTEN = "read", "place"  # folders of a submission
-LONGEST = 90.0  # seconds for all tests of an exercise
+LONGEST = 300.0  # seconds for all tests of an exercise
 CONFIG = Path(__file__).with_name("pytest.ini")
 
 
