@@ -630,7 +630,7 @@ class Serving(Launched):
         A server that spins wants to run whenever we look at it, also if
         others have the CPU; or it has computed a lot.
         """
-        eventually(lambda: not self.runs(), seconds)  # it was just asked
+        eventually(lambda: not self.runs(), 0.2)  # of what it still had to do
         begun, before = time.monotonic(), self.cpu()
         looks, wanted = round(seconds / LOOK_SECONDS), 0
         for _ in range(looks):
