@@ -9,6 +9,7 @@ student should read if it failed.
 
 import json
 import random
+import re
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ from tools.learn.student import Program, Serving, Wrong
 Start = Callable[..., Serving]
 PROGRAM = pytest.StashKey[Program]()
 STORIES = 3  # of so many clients, or one more, in a message
+# A traceback up to its last line: Python writes it line by line.
+WHOLE = re.compile(r"^Traceback \(most.*\n(?: .*\n)+\S.*\n", re.M)
 TRACEBACK_SECONDS = 0.3  # for a server to say why it hung up
 
 
@@ -159,7 +162,7 @@ def on_terminals(program: Program, came: str) -> str:
 
     def said() -> list[str]:
         texts = [serving.complaints for serving in running]
-        return [text for text in texts if "Traceback (most" in text]
+        return [text for text in texts if WHOLE.search(text)]
 
     student.eventually(said, TRACEBACK_SECONDS)
     errors = {student.last_error(text) for text in said()}
