@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -216,8 +217,8 @@ def test_classroom_50_s_autograder(tmp_path: Path) -> None:
     fake.mkdir()
     learn = fake / "learn.sh"
     learn.write_text(
-        f'#!/bin/sh\ncd {ROOT}\nSEVEN_CALLER=$OLDPWD exec '
-        f'{sys.executable} -m tools.learn "$@"\n'
+        f'#!/bin/sh\ncd {shlex.quote(str(ROOT))}\nSEVEN_CALLER=$OLDPWD exec '
+        f'{shlex.quote(sys.executable)} -m tools.learn "$@"\n'
     )
     learn.chmod(0o755)
     named = ["-c", "user.name=x", "-c", "user.email=x@x"]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -78,7 +79,9 @@ class Stage:
         for port, ours in self.ports.items():
             text = re.sub(rf"\b{port}\b", str(ours), text)
         text = text.replace("/tmp/", f"{self.folder}/")
-        text = text.replace(".venv/bin/python", sys.executable)
+        text = text.replace(
+            ".venv/bin/python", shlex.quote(sys.executable)
+        )
         text = text.replace("sleep 5)", f"sleep 5; echo {LEAVES})")
         text = text.replace("sleep(5)", f"sleep(5); print('{LEAVES}')")
         if self.server:  # and no server of anybody else

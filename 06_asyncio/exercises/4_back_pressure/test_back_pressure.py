@@ -7,6 +7,7 @@ import socket
 
 from tools.learn.plugin import Start
 from tools.learn.student import (
+    Program,
     Serving,
     Visitor,
     Wrong,
@@ -18,6 +19,8 @@ OFFER = 2_500_000  # bytes of requests: far more than any kernel's buffers
 GROWTH = 8 * 2**20  # bytes; the answers to the whole offer are four times that
 LINGER = 1.5  # seconds: longer than the server waits for our end
 BUFFER = 1 << 16  # bytes of our own buffers, so that they matter little
+# Put below web.py: else it is dropped for another reason after 5 s.
+NEVER_IDLE = "IDLE_SECONDS = 600.0"
 STATUS = re.compile(rb"^HTTP/1\.1 (\d+) ", re.MULTILINE)
 
 
@@ -120,9 +123,10 @@ def test_late_reader(start: Start, dice: random.Random) -> None:
             )
 
 
-def test_dropped(start: Start) -> None:
+def test_dropped(program: Program) -> None:
     """Who does not read at all for --patience 0.8 is dropped."""
-    server = start("--delay", "0", "--patience", "0.8")
+    with program.below("web.py", NEVER_IDLE):
+        server = program.start("--delay", "0", "--patience", "0.8")
     before = server.descriptors()
     with greedy(server) as visitor:
         try:
