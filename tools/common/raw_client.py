@@ -124,8 +124,8 @@ class Client:
         self.taken = 0  # how much of received was handed out as answers
         self.ended = ""  # how the server ended: "" (not yet), end, reset
         self.thread = threading.get_ident()  # whose it is, see beside.py
-        transcript.append(self)
         self.socket = socket.socket()
+        transcript.append(self)
         if receive_buffer is not None:
             self.socket.setsockopt(
                 socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer
