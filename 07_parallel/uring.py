@@ -68,9 +68,9 @@ NOT_SENT, WRITABLE, IGNORED = 4, 5, 6  # kinds that only we see
 KIND = 0xFF  # user_data is the descriptor << 8, the kind below it
 STREAMED = RECEIVED | 0x80  # received by a multishot receive
 
-# Of the submission queue; completions: four times that. Linux 6.18
-# counts both as locked memory, of which a user has 8 MiB (ulimit -l)
-# for all workers: with 1,024 entries, one takes an eighth of one.
+# Of the submission queue; completions: four times that. New kernels
+# count both as locked memory, of which all workers of a user have a few
+# MiB together (ulimit -l): so no more than a batch needs.
 ENTRIES = 1024
 RETRY_SECONDS = 0.05  # to send to a half-closed client, see below
 BUFFERS = 1024  # in the pool for what is received; a power of two
