@@ -202,9 +202,8 @@ class Grader:
     ) -> None:
         """Grade these, so many at a time."""
         with ThreadPoolExecutor(jobs) as pool:
-            running = [pool.submit(self.one, *pair) for pair in todo]
-            try:
-                for future in running:
+            try:  # the first may run before the last is submitted
+                for future in [pool.submit(self.one, *p) for p in todo]:
                     future.result()
             except BaseException:
                 self.watcher.stopping = True
