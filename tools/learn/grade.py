@@ -11,7 +11,7 @@ import random
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from tools.learn import (
@@ -203,7 +203,12 @@ class Grader:
         """Grade these, so many at a time."""
         with ThreadPoolExecutor(jobs) as pool:
             try:  # the first may run before the last is submitted
-                for future in [pool.submit(self.one, *p) for p in todo]:
+                futures = [pool.submit(self.one, *p) for p in todo]
+                # A signal that arrives just before a wait is seen after
+                # it: so no wait is long.
+                while wait(futures, watcher.LOOK_SECONDS).not_done:
+                    pass
+                for future in futures:
                     future.result()
             except BaseException:
                 self.watcher.stopping = True
