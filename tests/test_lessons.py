@@ -114,7 +114,7 @@ def test_keeps_connections_open(server: Server, side: str) -> None:
 AT_ONCE = 8  # requests
 
 
-@pytest.mark.skipif(preflight.core_count() < 2, reason="needs two cores")
+@pytest.mark.skipif(preflight.core_count() < 2, reason="has only one core")
 @lesson("cores")
 def test_computing_uses_every_core(server: Server, side: str) -> None:
     workers = ["--workers", str(AT_ONCE)] if server.workers else []
