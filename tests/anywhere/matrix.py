@@ -32,7 +32,7 @@ FROM_HERE = (
     "etc/resolv.conf", "etc/hosts", "etc/pip.conf",
     "etc/ssl/certs/ca-certificates.crt",
 )
-APT = "DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends"
+APT = "DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends"
 # A mirror that stands still has a Release file that is out of date.
 UNCHECKED = "-o Acquire::Check-Valid-Until=false -o Acquire::Check-Date=false"
 COUNTS = re.compile(r"\d+ (?:passed|failed|errors?|skipped|xfailed)")
@@ -243,13 +243,13 @@ def all_runs(
     ]
     # What the README names is installed when nothing else needs it gone.
     for run in sorted(runs, key=lambda run: run.extras):
-        if run.extras:
-            shell(
-                f'chroot "$ROOT" sh -ec "{APT} install {EXTRAS} >/dev/null"',
-                ROOT=str(root),
-            )
-            if options.full and not system.servers_only:
-                commands = ["./test.sh", "./bench.sh"]
+        verb = "install" if run.extras else "remove"
+        shell(
+            f'chroot "$ROOT" sh -ec "{APT} {verb} {EXTRAS} >/dev/null"',
+            ROOT=str(root),
+        )
+        if run.extras and options.full and not system.servers_only:
+            commands = ["./test.sh", "./bench.sh"]
         found += [tried(system, run, c, root, options.place)
                   for c in commands]
     return found
