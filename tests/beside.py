@@ -28,7 +28,7 @@ from tools.common.raw_client import transcript
 
 AT_ONCE = 32
 FEW = 12  # descriptors: a server's two files, and some clients
-SPARE = 24  # for what the process itself opens now and then
+SPARE = 64  # for the process itself, and tests that run one by one
 # One worker runs them. Who shares out the work has not imported the tests.
 NAMES = {
     name for path in Path(__file__).parent.rglob("test_*.py")
