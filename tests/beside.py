@@ -17,6 +17,7 @@ import os
 import re
 import resource
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -141,7 +142,11 @@ def all_waits(
         with budget.take(descriptors):
             try:
                 test(**parameters)
-            finally:  # what it leaves open would stay so until the last
+            except BaseException as error:
+                # What its frames hold would stay open until the last.
+                traceback.clear_frames(error.__traceback__)
+                raise
+            finally:
                 for client in transcript:
                     if client.thread == threading.get_ident():
                         client.socket.close()
