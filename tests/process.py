@@ -187,7 +187,10 @@ class Running(Launched):
             return seen[-1] == seen[-2]
 
         eventually(settled, 20, every=0.2)
-        return seen[-1]
+        descriptors, threads = seen[-1]
+        if self.server.name == "06-executor":  # makes them when it is busy
+            threads = max(threads, 1 + min(32, (os.cpu_count() or 1) + 4))
+        return descriptors, threads
 
     def assert_at_rest(self, before: tuple[int, int]) -> None:
         """Descriptors and threads come back to what they were."""
