@@ -37,6 +37,9 @@ VERSION, HAS_GIL, PYPY = json.loads(subprocess.run(
     [PYTHON, "-c", LOOK], stdout=subprocess.PIPE, check=True
 ).stdout)  # fmt: skip
 
+if PYPY:  # or it looks for the size in /proc, and warns if that is empty
+    os.environ.setdefault("PYPY_GC_NURSERY", "4M")
+
 
 def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
     """The options with the tests' defaults: any port, short work."""
