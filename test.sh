@@ -7,7 +7,7 @@
 #   ./test.sh --all                      everything: ten
 #   ./test.sh -k idle -x                 what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
-#   ./test.sh --server my/server.py --step 03   (or like one: 05-heap)
+#   ./test.sh --server my/server.py --step 03   (or like one: 05-threads)
 #   ./test.sh --conformance FILE         everything, and write to FILE what
 #                                        each rule did on each server
 #   ./test.sh --sketches FILE            the shared tests against the

@@ -1,6 +1,6 @@
-"""05: the loop waits for the work as well: a heap knows what is due.
+"""05: the loop waits for the work, too; a heap holds the timers.
 
-Left out: requests in pieces, slow readers, errors, time-outs, stopping.
+Left out: requests in pieces, slow readers, errors, timeouts, shutdown.
 """
 
 import heapq
@@ -8,18 +8,18 @@ import selectors
 import socket
 import time
 
-ANSWER = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
+RESPONSE = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
 
 
 def accept(listener):
     connection, address = listener.accept()
-    selector.register(connection, selectors.EVENT_READ, talk)
+    selector.register(connection, selectors.EVENT_READ, handle_client)
 
 
-def talk(connection):
+def handle_client(connection):
     selector.unregister(connection)
-    connection.recv(4096)  # the request: it is here already
-    due = time.monotonic() + 0.1  # the work: nobody waits here
+    connection.recv(4096)  # won't block: the selector saw data
+    due = time.monotonic() + 0.1  # schedule the response
     heapq.heappush(timers, (due, connection.fileno(), connection))
 
 
@@ -28,9 +28,9 @@ selector = selectors.DefaultSelector()
 listener = socket.create_server(("127.0.0.1", 8000))
 selector.register(listener, selectors.EVENT_READ, accept)
 while True:
-    left = timers[0][0] - time.monotonic() if timers else None
-    for key, events in selector.select(left):
-        key.data(key.fileobj)  # call accept or talk
+    timeout = timers[0][0] - time.monotonic() if timers else None
+    for key, events in selector.select(timeout):
+        key.data(key.fileobj)  # call accept or handle_client
     while timers and timers[0][0] <= time.monotonic():
         with heapq.heappop(timers)[2] as connection:
-            connection.sendall(ANSWER)
+            connection.sendall(RESPONSE)

@@ -15,7 +15,7 @@ Try this:   curl 'http://127.0.0.1:8000/?sleep'
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import importlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -91,7 +91,7 @@ def in_threads(server: Any, connections: int, where: str) -> None:
             try:
                 thread(connect, asked(connection))
             except psycopg.Error as error:
-                refuse(server, connection, error)
+                respond(connection, error)
 
     server.wait = wait_and_ask
 
@@ -123,7 +123,7 @@ def in_loop(
                 try:
                     await handler(connect, asked(connection))
                 except psycopg.Error as error:
-                    refuse(server, connection, error)
+                    respond(connection, error)
 
         server.start, server.wait = open_and_start, wait_and_ask
 
@@ -136,12 +136,14 @@ def asked(connection: Any) -> str:
     return QUERIES.get(name, QUERIES["sleep"])
 
 
-def refuse(server: Any, connection: Any, error: Exception) -> None:
-    """Answer with what the database has said."""
+def respond(connection: Any, error: Exception) -> None:
+    """Respond with the error of the database."""
+    web: Any = importlib.import_module("web")
     lines = str(error).strip().splitlines() or [type(error).__name__]
     why = lines[0].rpartition("FATAL:")[2].strip()
-    refused = server.BadRequest(503, why)
-    connection.answer(server.refuse(refused), last=True)
+    error_503 = web.BadRequest(503, why)
+    response = web.error_response(error_503)
+    connection.send_response(response, last=True)
 
 
 # === Connections ====================================================
@@ -192,13 +194,9 @@ HANDLERS = {  # name -> the server, and how the handler comes into it
 
 
 def load(path: Path) -> Any:
-    """A server's file as a module: its folder is no package."""
-    spec = importlib.util.spec_from_file_location("server", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["server"] = module
-    spec.loader.exec_module(module)
-    return module
+    """A server's file as a module, with the web.py beside it."""
+    sys.path.insert(0, str(path.resolve().parent))
+    return importlib.import_module(path.stem)
 
 
 def main() -> None:
@@ -212,12 +210,13 @@ def main() -> None:
         sys.exit(2)
     file, put_into = HANDLERS[name]
     server = load(HERE / file)
+    web: Any = importlib.import_module("web")
 
     def add_options(parser: Any) -> None:
         if hasattr(server, "add_options"):
             server.add_options(parser)
         parser.add_argument(
-            "--connections", type=server.between(0, 10_000), default=10,
+            "--connections", type=web.between(0, 10_000), default=10,
             help="in the pool; 0: one for each request (%(default)s)",
         )  # fmt: skip
         parser.add_argument(
@@ -233,7 +232,7 @@ def main() -> None:
         except psycopg.Error as error:
             sys.exit(f"lab_database.py: {error}")
 
-    server.main(serve, add_options=add_options)
+    web.main(serve, add_options=add_options)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,25 @@
 """06: asyncio has the loop and the timers; the code reads like 02.
 
-Left out: requests in pieces, errors, time-outs, a way to stop.
+Left out: requests in pieces, errors, timeouts, a clean shutdown.
 """
 
 import asyncio
 
-ANSWER = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
+RESPONSE = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
 
 
-async def talk(reader, writer):
+async def handle_client(reader, writer):
     await reader.read(4096)  # the request
-    await asyncio.sleep(0.1)  # the work: the others run meanwhile
-    writer.write(ANSWER)
+    await asyncio.sleep(0.1)  # other coroutines run in the meantime
+    writer.write(RESPONSE)
     writer.close()
 
 
 async def main():
-    listener = await asyncio.start_server(talk, "127.0.0.1", 8000)
-    await listener.serve_forever()
+    server = await asyncio.start_server(
+        handle_client, "127.0.0.1", 8000
+    )
+    await server.serve_forever()
 
 
 asyncio.run(main())

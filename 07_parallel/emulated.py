@@ -6,8 +6,8 @@ Linux (io_uring) and Windows (I/O completion ports) the second. This
 engine turns the one into the other: it waits for readiness as step 05
 does, makes the call itself, and hands over the result.
 
-An engine belongs to one thread. Its operations return at once; what
-becomes of them is told by `wait`, a batch at a time:
+An engine belongs to one thread. Its operations return at once; their
+outcomes are returned by `wait`, a batch at a time:
 
     accept(listener)     ACCEPTED  result: new descriptor
     receive(fd, stream)  RECEIVED  result: bytes in data, 0: the end
@@ -15,20 +15,20 @@ becomes of them is told by `wait`, a batch at a time:
     send_file(fd, ...)   SENT      the same, with a part of a file
     send_now(fd, ready)  nothing, unless it cannot all be sent at once:
                          then (fd, result) is in `failed` after the
-                         next wait. ready: what prepare(answer, last)
-                         made; after the last answer fd is closed
+                         next wait. ready: what prepare(response,
+                         last) made; after the last one fd is closed
     sleep(fd, seconds)   SLEPT     result: 0
-    shutdown(fd)         nothing: our side is ended
-    refuse(listener)     ACCEPTED  for who is in the queue already, then
+    shutdown(fd)         nothing: our side is closed
+    stop_accepting(fd)   ACCEPTED  for connections queued already, then
                          with ECANCELED: now close the listener
     pause(fd)            nothing: a stream ends with ECANCELED
-    cancel(fd)           nothing: what is under way ends with ECANCELED
-    close(fd)            nothing: only when nothing is under way
+    cancel(fd)           nothing: what is in flight ends with ECANCELED
+    close(fd)            nothing: only when nothing is in flight
 
-A completion is (kind, fd, result, data, again). A result below zero is
-an error number with a minus sign, as the kernel gives it; a receive
-with ECANCELED has to be asked for again. `again` says that the
-operation is still under way and will complete again: accept does so
+A completion is (operation, fd, result, data, more). A result below zero
+is an error number with a minus sign, as the kernel gives it; a receive
+with ECANCELED has to be submitted again. `more` means that the
+operation is still in flight and will complete again: accept does so
 until an error, receive if it is a stream.
 """
 
@@ -38,26 +38,30 @@ import errno
 import heapq
 import itertools
 import mmap
+import os
 import selectors
 import socket
+import sys
 import time
 from typing import NamedTuple
 
+if not hasattr(os, "fork"):
+    sys.exit("step 07 needs os.fork: Linux, macOS, or WSL on Windows")
 ACCEPTED, RECEIVED, SENT, SLEPT = range(4)
 RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
-# What has become of an operation: kind, fd, result, data, again.
+# The outcome of an operation: operation, fd, result, data, more.
 Completion = tuple[int, int, int, bytes, bool]
 Piece = bytes | memoryview
 
 
 class Prepared(NamedTuple):
-    """An answer that can be sent again and again."""
+    """A response that can be sent many times."""
 
-    answer: bytes
+    response: bytes
     last: bool  # is it followed by the end of the connection?
-    address: int  # where it is in memory; 0: who cares
+    address: int  # where it is in memory; 0: not used
 
 
 class Engine:
@@ -89,7 +93,7 @@ class Engine:
         self.watch(fd)
 
     def receive(self, fd: int, stream: bool = False) -> None:
-        """Receive what comes next; as a stream, all that comes."""
+        """Receive what arrives next; as a stream, all that arrives."""
         self.receiving[fd] = stream
         self.watch(fd)
 
@@ -107,46 +111,46 @@ class Engine:
         self.sending[fd] = [head, part]
         self.send_ready(fd)
 
-    def prepare(self, answer: bytes, last: bool) -> Prepared:
+    def prepare(self, response: bytes, last: bool) -> Prepared:
         """What send_now sends; an engine may keep more than this."""
-        return Prepared(answer, last, 0)
+        return Prepared(response, last, 0)
 
     def send_now(self, fd: int, ready: Prepared) -> None:
-        """Send all of an answer at once, and close after the last."""
+        """Send a whole response at once, and close after the last."""
         try:
-            sent = self.sockets[fd].send(ready.answer)
+            sent = self.sockets[fd].send(ready.response)
         except OSError as error:
             sent = -number(error)
-        if sent < len(ready.answer):
+        if sent < len(ready.response):
             self.failing.append((fd, sent))
         elif ready.last:
             self.close(fd)
 
     def sleep(self, fd: int, seconds: float) -> None:
-        """Complete after so many seconds."""
+        """Complete after this many seconds."""
         due = time.monotonic() + seconds
         heapq.heappush(self.timers, (due, next(self.ties), fd))
 
-    def refuse(self, fd: int) -> None:
-        """Accept who is in the queue already, and nobody else."""
+    def stop_accepting(self, fd: int) -> None:
+        """Accept the connections already queued, then no more."""
         self.accept_all(fd)
         self.cancel(fd)
 
     def shutdown(self, fd: int) -> None:
-        """End our side: the client reads to the end of our answer."""
+        """Close our side; the client reads the response to its end."""
         try:
             self.sockets[fd].shutdown(socket.SHUT_WR)
-        except OSError:  # the client is gone; receive will tell
+        except OSError:  # the client is gone; receive will show it
             pass
 
     def pause(self, fd: int) -> None:
-        """End a stream; what else is under way goes on."""
+        """End a stream; other operations stay in flight."""
         if fd in self.receiving:
             del self.receiving[fd]
             self.complete(RECEIVED, fd, -errno.ECANCELED)
 
     def cancel(self, fd: int) -> None:
-        """End what is under way; sleep is not, it ends by itself."""
+        """End what is in flight, but not a sleep: it ends by itself."""
         self.pause(fd)
         if fd in self.sending:
             self.end_send(fd, -errno.ECANCELED)
@@ -155,14 +159,14 @@ class Engine:
             self.complete(ACCEPTED, fd, -errno.ECANCELED)
 
     def close(self, fd: int) -> None:
-        """Close a socket that has nothing under way."""
+        """Close a socket that has nothing in flight."""
         self.unwatch(fd)
         self.sockets.pop(fd).close()
 
     def wait(self, block: bool = True) -> list[Completion]:
         """Take all completions; if block, wait for the first."""
         self.failed, self.failing = self.failing, []
-        seconds = self.patience() if block else 0
+        seconds = self.timeout() if block else 0
         for key, events in self.selector.select(seconds):
             if key.fd in self.accepting:
                 self.accept_all(key.fd)
@@ -170,9 +174,9 @@ class Engine:
                 self.receive_now(key.fd)
             elif events & WRITE and key.fd in self.sending:
                 self.send_ready(key.fd)
-            else:  # ready, and nobody asks: do not wake up for it again
+            else:  # ready, but not asked for: do not wake up again
                 self.unwatch(key.fd)
-                self.watch(key.fd)  # but for what is still under way
+                self.watch(key.fd)  # except for what is still in flight
         now = time.monotonic()
         while self.timers and self.timers[0][0] <= now:
             _, _, fd = heapq.heappop(self.timers)
@@ -180,7 +184,7 @@ class Engine:
         done, self.done = self.done, []
         return done
 
-    def patience(self) -> float | None:
+    def timeout(self) -> float | None:
         """Seconds that the selector may wait; None: without end."""
         if self.done or self.failed:
             return 0
@@ -189,10 +193,10 @@ class Engine:
         return None
 
     def watch(self, fd: int) -> None:
-        """Let the selector look out for what is under way here.
+        """Let the selector wait for what is in flight here.
 
         A socket that was watched for reading stays so until it becomes
-        ready with nobody interested: mostly the next receive comes
+        ready without a receive: mostly the next receive is submitted
         first, and that saves two system calls for each request.
         """
         wanted = 0
@@ -214,21 +218,21 @@ class Engine:
 
     def complete(
         self,
-        kind: int,
+        operation: int,
         fd: int,
         result: int,
         data: bytes = b"",
-        again: bool = False,
+        more: bool = False,
     ) -> None:
         """Put a completion where wait will find it."""
-        self.done.append((kind, fd, result, data, again))
+        self.done.append((operation, fd, result, data, more))
 
     def accept_all(self, fd: int) -> None:
         """Empty the accept queue."""
         while True:
             try:
                 sock, _ = self.sockets[fd].accept()
-            except (BlockingIOError, ConnectionError):  # nobody, gone
+            except (BlockingIOError, ConnectionError):  # empty, gone
                 return
             except OSError as error:
                 self.accepting.discard(fd)
@@ -236,10 +240,10 @@ class Engine:
                 self.complete(ACCEPTED, fd, -number(error))
                 return
             self.adopt(sock)
-            self.complete(ACCEPTED, fd, sock.fileno(), again=True)
+            self.complete(ACCEPTED, fd, sock.fileno(), more=True)
 
     def receive_now(self, fd: int) -> None:
-        """The socket is readable: receive, and say so."""
+        """The socket is readable: receive, and complete."""
         try:
             data = self.sockets[fd].recv(RECV_SIZE)
         except BlockingIOError:  # not ready after all: wait again
@@ -248,10 +252,10 @@ class Engine:
             del self.receiving[fd]
             self.complete(RECEIVED, fd, -number(error))
             return
-        again = self.receiving[fd] and bool(data)
-        if not again:
+        more = self.receiving[fd] and bool(data)
+        if not more:
             del self.receiving[fd]
-        self.complete(RECEIVED, fd, len(data), data, again)
+        self.complete(RECEIVED, fd, len(data), data, more)
 
     def send_ready(self, fd: int) -> None:
         """Send what the kernel takes, or wait until there is room."""

@@ -1,6 +1,6 @@
 """Files for --directory: which one a request means, and how much of it.
 
-Nothing here sends: it turns a request into the answer's head and a part
+Nothing here sends: it turns a request into a response's head and a part
 of a file. The file is mapped into memory and not read: the engines give
 its pages to the kernel, which mostly has them already, so not one byte
 of it is copied into our own memory. What is not in its cache the kernel
@@ -12,6 +12,7 @@ Sources: RFC 9110, sections 13 (conditions) and 14 (ranges), and RFC
 
 from __future__ import annotations
 
+import calendar
 import errno
 import functools
 import mmap
@@ -21,7 +22,7 @@ import stat
 import sys
 import time
 import urllib.parse
-from email.utils import formatdate, mktime_tz, parsedate_tz
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -62,12 +63,18 @@ TYPES = {
 SAFE = "%/:@!$&'()*+,;=~"  # may stand in a path, RFC 3986, 3.3
 TARGET = re.compile(r"(?:https?://[^/?#]+)?([^?#]*)(\?[^#]*)?", re.I)
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
-ASKED = re.compile(
+CONDITIONS = re.compile(
     rb"^(if-match|if-unmodified-since|if-none-match|if-modified-since"
     rb"|if-range|range):(.*)\r$",
     re.IGNORECASE | re.MULTILINE,
 )
 RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII | re.IGNORECASE)
+# An HTTP date, and two that are obsolete (RFC 9110, section 5.6.7).
+DATES = (
+    "%a, %d %b %Y %H:%M:%S GMT",
+    "%A, %d-%b-%y %H:%M:%S GMT",
+    "%a %b %d %H:%M:%S %Y",
+)
 ETAGS = re.compile(r'(?:W/)?("[^"]*")')
 
 
@@ -98,14 +105,14 @@ class File:
         finally:
             os.close(descriptor)
         self.version = version_of(found)
-        self.modified = int(found.st_mtime)
+        self.modified = found.st_mtime_ns // 10**9  # never rounded up
         self.etag = f'"{found.st_mtime_ns:x}-{self.size:x}"'
         extension = os.path.splitext(path)[1].lower()
         self.type = TYPES.get(extension, "application/octet-stream")
 
 
 class Transfer:
-    """An answer on its way: a head, and a part of a file behind it."""
+    """A response in progress: a head, and a part of a file."""
 
     def __init__(
         self, head: bytes, file: File | None, start: int, size: int
@@ -133,11 +140,11 @@ class Transfer:
         return not self.head and not self.size
 
 
-class Asked(NamedTuple):
-    """What decides about the head of an answer."""
+class Wanted(NamedTuple):
+    """What decides about the head of a response."""
 
     method: bytes
-    connection: str  # what the answer says, or ""
+    connection: str  # of the response, or ""
     fields: tuple[tuple[bytes, bytes], ...]  # conditions and range
 
 
@@ -149,21 +156,22 @@ class Files:
         self.place = functools.lru_cache(maxsize=512)(self.find_place)
         self.open: dict[str, File] = {}  # used last comes last
 
-    def answer(
+    def respond(
         self, method: bytes, target: bytes, head: bytes, connection: str
     ) -> Transfer | int:
-        """The answer to GET or HEAD, or the status of a plain error.
+        """The response to GET or HEAD, or the status of an error.
 
-        connection: what its Connection field says, "" for no field.
+        connection: its Connection field, "" for none.
         """
         path, slash = self.place(target)
         if not path:
             return 404
-        asked = Asked(method, connection, tuple(ASKED.findall(head)))
+        fields = tuple(CONDITIONS.findall(head))
+        wanted = Wanted(method, connection, fields)
         try:
-            return respond(self.file(path), asked)
+            return respond(self.file(path), wanted)
         except IsADirectoryError:
-            return failure(asked, 301, f"Location: {slash}\r\n")
+            return failure(wanted, 301, f"Location: {slash}\r\n")
         except ValueError:  # no path at all
             return 404
         except OSError as error:  # there is none for you; or not now
@@ -218,29 +226,29 @@ def version_of(found: os.stat_result) -> tuple[int, int, int, int]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def respond(file: File, asked: Asked) -> Transfer:
-    """The answer for a file that exists (RFC 9110, section 13.2.2)."""
+def respond(file: File, wanted: Wanted) -> Transfer:
+    """The response for a file that exists (RFC 9110, 13.2.2)."""
     start, size = 0, file.size
     status = 200
-    if asked.fields:
+    if wanted.fields:
         fields: dict[bytes, str] = {}
-        for name, value in asked.fields:  # repeated: one list
+        for name, value in wanted.fields:  # repeated: one list
             before = fields.get(name.lower())
             text = value.strip(b" \t").decode("latin-1")
             text = text if before is None else f"{before}, {text}"
             fields[name.lower()] = text
         status = precondition(file, fields)
-        if status == 200 and asked.method == b"GET":
+        if status == 200 and wanted.method == b"GET":
             status, start, size = part(file, fields)
     if status in (412, 416):
         extra = f"Content-Range: bytes */{file.size}\r\n"
-        return failure(asked, status, extra if status == 416 else "")
+        return failure(wanted, status, extra if status == 416 else "")
     now = int(time.time())
     head = file_head(
         file.etag, file.modified, file.type, file.size, status, start,
-        size, asked.connection, now,
+        size, wanted.connection, now,
     )  # fmt: skip
-    if asked.method == b"HEAD" or status == 304:
+    if wanted.method == b"HEAD" or status == 304:
         size = 0
     return Transfer(head, file, start, size)
 
@@ -271,30 +279,38 @@ def matches(file: File, tags: str) -> bool:
     return tags.strip() == "*" or file.etag in ETAGS.findall(tags)
 
 
+@functools.lru_cache(maxsize=256)
 def seconds(date: str) -> int | None:
-    """An HTTP date in seconds since 1970; None if it is not one."""
-    try:
-        found = parsedate_tz(date)
-        return mktime_tz((*found[:9], found[9] or 0)) if found else None
-    except (ValueError, OverflowError):
-        return None
+    """An HTTP date in seconds since 1970; None if it is not one.
+
+    A condition with an invalid date is ignored (RFC 9110, 13.1.3).
+    """
+    for form in DATES:
+        try:
+            return calendar.timegm(time.strptime(date, form))
+        except ValueError:
+            pass
+    return None
 
 
 def part(file: File, fields: dict[bytes, str]) -> tuple[int, int, int]:
     """(status, start, size): which bytes of the file are wanted.
 
-    One range is answered (RFC 9110, section 14.2); several, or what
+    One range gets a response (RFC 9110, section 14.2); several, or what
     is not understood, get the whole file, as the section allows.
     """
     whole = 200, 0, file.size
     match = RANGE.fullmatch(fields.get(b"range", ""))
     if match is None or not any(match.groups()):
         return whole
-    only_if = fields.get(b"if-range")
-    if only_if not in (None, file.etag, date_of(file.modified)):
+    # A date does not do: the file may have changed twice in that
+    # second, and the client have a part of the first (13.1.5).
+    if fields.get(b"if-range") not in (None, file.etag):
         return whole
-    if not match[1]:  # the last so many bytes
+    if not match[1]:  # the last bytes
         size = min(number(match[2]), file.size)
+        if not file.size and number(match[2]):
+            return whole  # satisfiable, but 206 has no words for it
         start = file.size - size
     else:
         start = number(match[1])
@@ -340,8 +356,8 @@ def file_head(
     return finish(lines, connection)
 
 
-def failure(asked: Asked, status: int, field: str) -> Transfer:
-    """An answer with a short page and one field more."""
+def failure(wanted: Wanted, status: int, field: str) -> Transfer:
+    """A response with a short page and one more field."""
     title = f"{status} {HTTPStatus(status).phrase}"
     body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}\n"
     lines = [
@@ -350,8 +366,8 @@ def failure(asked: Asked, status: int, field: str) -> Transfer:
         f"Content-Length: {len(body)}",
         field.rstrip("\r\n"),
     ]
-    head = finish([line for line in lines if line], asked.connection)
-    if asked.method != b"HEAD":
+    head = finish([line for line in lines if line], wanted.connection)
+    if wanted.method != b"HEAD":
         head += body.encode()
     return Transfer(head, None, 0, 0)
 

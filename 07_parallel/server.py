@@ -1,90 +1,74 @@
 """Step 07: completions, a worker on every core.
 
-Two new ideas. A worker no longer asks who is ready and then makes the
-call; it says what it wants done, goes on, and is told what has become
-of it: that is a completion. And there are as many workers as there are
-cores, each with an engine and a listening socket of its own: the kernel
-deals out the clients.
+Two new ideas. A worker no longer asks which sockets are ready and then
+makes the call; it submits operations, does something else, and collects
+their completions (a loop like this is also called a proactor). And
+there are as many workers as there are cores, each with an engine and a
+listening socket of its own: the kernel deals out the clients.
 
-Read first   server.py    a worker: what it asks for, what it is told
+Read first   server.py    a worker: what it submits, what it collects
 then         workers.py   starts the workers, replaces, stops them
              emulated.py  an engine over a selector: shows the interface
              uring.py     an engine over io_uring: the kernel completes
+             prepared.py  one look-up from a request to its response
              files.py     --directory: which file a request means
 
-Run it:     python3 07_parallel/server.py --workers 2
-Try this:   ab -n 2000 -c 20 http://127.0.0.1:8000/ with --delay 0
-            --compute 100000, then with --workers 1
-            --directory site serves files instead of the small page
-Goes wrong: processes share nothing: a counter or a cache for all of
-            them needs a database, or threads without a GIL.
+Run it:      python3 07_parallel/server.py --workers 2
+Try this:    ab -n 2000 -c 20 http://127.0.0.1:8000/ with --delay 0
+             --compute 100000, then with --workers 1
+             --directory site serves files instead of the small page
+What breaks: processes share nothing: a counter or a cache for all of
+             them needs a database, or threads without a GIL.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
 import math
-import os
-import re
-import resource
-import signal
 import socket
-import sys
-import threading
 import time
-from argparse import (
-    ArgumentParser,
-    ArgumentTypeError,
-    Namespace,
-    RawDescriptionHelpFormatter,
-)
-from collections.abc import Callable
-from email.utils import formatdate
-from enum import Enum
-from http import HTTPStatus
-from typing import NamedTuple, NoReturn
+from argparse import Namespace
 
-import emulated
-import uring
 import workers
-from emulated import ACCEPTED, RECEIVED, SENT, Prepared
-from files import Files, Transfer
-from workers import LEAVE, STARTED, STOP
+from client import Client, Engine
+from emulated import ACCEPTED, RECEIVED, SENT
+from file_client import client_for
+from options import add_options, choose_engine
+from prepared import AtOnce
+from web import (
+    CLOSE,
+    GRACE_SECONDS,
+    LINGER,
+    READ,
+    SEND,
+    TICK,
+    WORK,
+    announce,
+    clock,
+    compute,
+    count,
+    main,
+    shutting_down,
+    signals_received,
+)
+from workers import LEAVE, STARTED
 
 MANY_PIECES = 8  # received before their turn: then receive no more
-MANY_KINDS = 256  # of requests, to have an answer prepared for
-SHORT_HEAD = 1024  # bytes: a longer one is not worth remembering
-LINE = re.compile(rb"(\S+) ([!-~]+) (HTTP/1\.[0-9])\r\n")
-CLOCK = -1  # not a socket: the sleep that lets a worker look around
+CLOCK = -1  # not a socket: the sleep that wakes a worker twice a second
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Start the workers, replace those that die, stop them all."""
     options.engine = choose_engine(options.engine)
-    crew = workers.Workers(listener, options, work)
+    crew = workers.Workers(listener, options, Worker)
     announce(crew.listeners[0])
-    while not stopping():
+    while not shutting_down:
         crew.replace_dead()
-        if asked:
-            crew.tell(LEAVE)
+        if signals_received:
+            crew.send(LEAVE)
         time.sleep(TICK)
     for requests, connections in crew.stop():
         count(requests, connections)
-
-
-def work(
-    listener: socket.socket, parent: socket.socket, options: Namespace
-) -> str:
-    """In a worker: serve; what to tell the parent in the end."""
-    try:
-        worker = Worker(listener, parent, options)
-    except (OSError, uring.Unavailable) as error:
-        return str(error)
-    worker.run()
-    if options.worker_kind == "thread":
-        return "0 0"  # the parent has counted with us
-    return f"{totals['requests']} {totals['connections']}"
 
 
 class Worker:
@@ -96,175 +80,129 @@ class Worker:
         parent: socket.socket,
         options: Namespace,
     ) -> None:
-        self.delay, self.compute = options.delay, options.compute
-        self.new_client: Callable[[int], Client] = Client
-        if options.directory:
-            files = Files(options.directory)
-            self.new_client = functools.partial(FileClient, files)
-            self.delay = self.compute = 0
-        self.parent = parent
-        self.engine: emulated.Engine | uring.Engine = options.engine()
-        self.listener = listener.fileno()
-        self.engine.adopt(listener)
+        works = not options.directory
+        self.delay = works and options.delay
+        self.compute = works and options.compute
+        self.new_client = client_for(options.directory)
+        self.engine: Engine = options.engine()
+        self.parent, self.listener = parent, listener.fileno()
         self.engine.adopt(parent)
+        self.engine.adopt(listener)
         self.clients: dict[int, Client] = {}
-        self.again: dict[int, None] = {}  # to go on with next time
-        self.parting: dict[int, None] = {}  # they got their last
-        # Requests of one kind get the same answer for a second.
-        self.prepared: dict[Kind, Prepared] = {}
-        self.prepares = not (
-            options.delay or options.compute or options.directory
-        )
-        self.second = 0  # for which they are right: they have a Date
-        self.requests = 0  # answered at once so far
+        prepares = works and not (self.delay or self.compute)
+        self.at_once = AtOnce(self.engine, self.clients, prepares)
+        self.overdue: set[int] = set()  # at the last tick
         self.connections = 0  # so far
-        self.accepting = False
-        self.leaving = False
+        self.accepting, self.listening = False, True
         self.leave_until = math.inf
-        self.batch = 0  # how many batches of completions there were
-        self.now = clock()  # when the last one was taken
-        self.looked = self.now  # when we last looked around
+        self.block = True  # shall the engine wait for completions?
+        self.now = clock()  # when the last ones were collected
 
     def run(self) -> None:
-        """Serve until the parent says stop and nobody is left."""
+        """Serve until the parent stops us and no client is left."""
         engine, clients = self.engine, self.clients
         self.accept_more()
         engine.receive(self.parent.fileno())
         engine.sleep(CLOCK, TICK)
         self.parent.send(STARTED)
-        while clients or not self.leaving:
-            batch = engine.wait(block=not self.again)
-            self.begin_batch()
-            tick = False
-            for kind, fd, result, data, again in batch:
+        while clients or self.listening:
+            batch = engine.wait(self.block)
+            self.now, self.block, tick = clock(), True, False
+            for each in self.at_once.begin_batch(self.now):
+                self.resume(each)
+            for operation, fd, result, data, more in batch:
                 client = clients.get(fd)
                 if client is None:
-                    if kind == ACCEPTED:
-                        self.accepted(result, again)
+                    if operation == ACCEPTED:
+                        self.accepted(result, more)
                     elif fd == CLOCK:
                         tick = True
                     else:
-                        self.told(result, data)
+                        self.parent_sent(result, data)
                     continue
-                if not again:
-                    client.under_way -= 1
-                if kind == RECEIVED:
-                    client.receiving = again
+                if not more:
+                    client.in_flight -= 1
+                if operation == RECEIVED:
+                    client.receiving = more
                     self.received(client, result, data)
-                elif kind == SENT:
+                elif operation == SENT:
                     self.sent(client, result)
                 else:  # its wait is over
                     self.finish_work(client)
-            if tick:  # not before all that has come is looked at
+            if tick:  # after everything that has arrived
                 engine.sleep(CLOCK, TICK)
-                self.look_around()
+                self.keep_house()
             if self.now > self.leave_until:
                 break
-        count(self.requests, self.connections)
-
-    def begin_batch(self) -> None:
-        """What was sent at once in the last batch: did that work?"""
-        self.now = clock()
-        self.batch += 1
-        second = int(time.time())
-        if second != self.second:
-            self.second = second
-            self.prepared.clear()
-        for fd, result in self.engine.failed:
-            self.not_sent(self.clients[fd], result)
-        for fd in self.parting:  # the engine has closed it
-            del self.clients[fd]
-        self.parting.clear()
-        again, self.again = self.again, {}
-        for fd in again:
-            client = self.clients.get(fd)
-            if client and client.next is READ:
-                self.go_on(client)
+        count(self.at_once.requests, self.connections)
 
     def accept_more(self) -> None:
         """Begin to accept, or begin again."""
         self.engine.accept(self.listener)
         self.accepting = True
 
-    def accepted(self, fd: int, again: bool) -> None:
+    def accepted(self, fd: int, more: bool) -> None:
         """There is a new connection; or there can be none for now."""
-        self.accepting = again
+        self.accepting = more
         if fd >= 0:
             self.connections += 1
             client = self.clients[fd] = self.new_client(fd)
-            self.receive(client)
-        elif self.leaving:  # all who were in the queue are here
+            self.receive_more(client)
+        elif not self.listening:  # the accept queue is empty
             self.engine.close(self.listener)
 
-    def told(self, result: int, data: bytes) -> None:
-        """Our parent has said something; without a word it has died."""
-        if data:  # as if a signal had come to us
-            asked.append(signal.SIGTERM)
-        if STOP in data:  # perhaps behind another word
-            signals.append(signal.SIGTERM)
-            self.leaving = True
+    def stop_listening(self) -> None:
+        """Accept the connections already queued, then no more."""
+        self.listening = False
+        if self.accepting:
+            self.engine.stop_accepting(self.listener)
+        else:
+            self.engine.close(self.listener)
+
+    def parent_sent(self, result: int, data: bytes) -> None:
+        """Message from the parent: shut down?"""
+        workers.obey(result, data)
+        if shutting_down:
             self.leave_until = self.now + GRACE_SECONDS - TICK
-            self.prepares = False
-            self.prepared.clear()
-            if self.accepting:
-                self.engine.refuse(self.listener)
-            else:
-                self.engine.close(self.listener)
-        elif not data and result != -errno.ECANCELED:
-            os._exit(1)
+            self.at_once.disable()
         self.engine.receive(self.parent.fileno())
 
-    def receive(self, client: Client) -> None:
-        """Ask for what the client sends next.
+    def receive_more(self, client: Client) -> None:
+        """Submit a receive, unless one is in flight.
 
-        Who has been answered before and stays is likely to stay: then
-        one operation receives all that comes. Most others send one
-        request, and one operation for that is cheaper.
+        A client that stays for a second request will probably stay for
+        more: then one operation receives all it sends. Most others send
+        one request, and one operation for that is cheaper.
         """
-        client.receiving = True
-        client.under_way += 1
-        self.engine.receive(client.fd, client.request is not None)
+        if client.next in (READ, LINGER) and not client.receiving:
+            client.receiving = True
+            client.in_flight += 1
+            self.engine.receive(client.fd, client.request is not None)
 
     def received(
         self, client: Client, result: int, data: bytes
     ) -> None:
-        """The client has sent something, has ended or is gone."""
-        idle = (
-            client.next is READ
-            and not client.received
-            and client.batch != self.batch
-        )
-        kind = kind_of(data) if idle and self.prepares else None
-        ready = self.prepared.get(kind) if kind else None
-        if ready and ready.last != client.receiving:
-            self.send_now(client, ready)
+        """The client sent something, ended its side, or is gone."""
+        if self.at_once.send_prepared(client, data):
+            self.receive_more(client)
             return
         if result != -errno.ECANCELED:
-            client.waiting += (data,)  # nothing: the client has ended
+            client.waiting += (data,)  # empty: its side has ended
             if len(client.waiting) == MANY_PIECES:
                 self.engine.pause(client.fd)
-        if client.batch == self.batch:
-            # Its answer may not be sent yet: one at a time.
-            self.again[client.fd] = None
+        if client.fd in self.at_once.pending:  # one response a batch
+            self.block = False
         elif client.next not in (WORK, SEND):
-            self.go_on(client)
-        if kind and client.at_once and client.batch == self.batch:
-            # Answered at once: these bytes were one whole request.
-            if len(self.prepared) == MANY_KINDS:
-                self.prepared.clear()
-            self.prepared[kind] = client.at_once
+            self.resume(client)
+            self.at_once.remember(client)
 
-    def go_on(self, client: Client) -> None:
-        """Begin with what comes next for this client."""
-        while client.waiting and client.next in (READ, DRAIN):
-            piece, *rest = client.waiting
-            client.waiting = tuple(rest)
-            client.came(piece)
-        if client.next in (READ, DRAIN):
-            if not client.receiving:
-                self.receive(client)
+    def resume(self, client: Client) -> None:
+        """Submit what comes next for this client."""
+        client.handle_waiting()
+        if client.next in (READ, LINGER):
+            self.receive_more(client)
         elif client.next is WORK and self.delay:
-            client.under_way += 1
+            client.in_flight += 1
             self.engine.sleep(client.fd, self.delay)
         elif client.next is WORK:
             self.finish_work(client)
@@ -274,840 +212,66 @@ class Worker:
             self.close(client)
 
     def finish_work(self, client: Client) -> None:
-        """Compute, which does hold up this worker, and answer."""
+        """Compute, which does hold up this worker, and respond."""
         compute(self.compute)
-        client.worked()
+        client.work_done()
         self.send(client)
 
     def send(self, client: Client) -> None:
-        """Send the answer: at once, or a part and then the next."""
-        if client.has_said_all() and not client.transfer:
-            ready = self.engine.prepare(client.unsent, client.last)
-            self.send_now(client, ready)
+        """Submit the response: the whole, or a part and then more."""
+        if self.at_once.send(client):
+            self.receive_more(client)
         else:
-            self.send_part(client)
-
-    def send_part(self, client: Client) -> None:
-        """Send what the client takes; we are told how much that is."""
-        client.under_way += 1
-        if client.transfer:
-            self.engine.send_file(client.fd, *client.transfer.part())
-        else:
-            self.engine.send(client.fd, client.unsent)
-
-    def send_now(self, client: Client, ready: Prepared) -> None:
-        """Send to a client that waits for nothing but this answer.
-
-        It has taken all we sent before, so the kernel has room for it;
-        if not, the next batch begins with that. So nothing has to be
-        completed. The last answer is followed by the close: the client
-        has said that nothing comes from it that would have to be read.
-        """
-        self.requests += 1
-        client.at_once, client.batch = ready, self.batch
-        self.engine.send_now(client.fd, ready)
-        if ready.last:
-            client.wait_for(CLOSE)
-            self.parting[client.fd] = None
-        else:
-            client.next = READ
-            client.deadline = self.now + IDLE_SECONDS
-            if not client.receiving:
-                self.receive(client)
-
-    def not_sent(self, client: Client, result: int) -> None:
-        """The kernel has not taken all of an answer at once."""
-        assert client.at_once
-        self.requests -= 1
-        self.parting.pop(client.fd, None)
-        if result < 0 and result != -errno.EAGAIN:  # the client is gone
-            client.wait_for(CLOSE)
-            self.close(client)
-        else:
-            rest = client.at_once.answer[max(result, 0) :]
-            client.answer(rest, client.at_once.last)
-            self.send_part(client)
+            client.send_part(self.engine)
 
     def sent(self, client: Client, result: int) -> None:
-        """The kernel has the answer, or a part of it."""
+        """The kernel has taken the response, or a part of it."""
         if result < 0:
             client.wait_for(CLOSE)
         elif client.next is SEND:
-            client.sent(result)
-            if client.next is DRAIN:
+            client.data_sent(result)
+            if client.next is LINGER:
                 self.engine.shutdown(client.fd)
-        if client.next is SEND:  # not all of it, or the next answer
-            self.send_part(client)
+        if client.next is SEND:  # not all of it, or the next response
+            client.send_part(self.engine)
         else:
-            self.go_on(client)
+            self.resume(client)
 
     def close(self, client: Client) -> None:
-        """Close as soon as nothing is under way any more.
+        """Close as soon as nothing is in flight any more.
 
         Before that the descriptor must not be free for a new client:
         it would get the completions meant for the old one.
         """
-        if not client.under_way:
+        if not client.in_flight:
             self.engine.close(client.fd)
             del self.clients[client.fd]
         elif not client.cancelled:
             client.cancelled = True
             self.engine.cancel(client.fd)
 
-    def look_around(self) -> None:
-        """Twice a second: is anybody too slow? Accept again?"""
-        if not self.accepting and not self.leaving:
+    def keep_house(self) -> None:
+        """Twice a second: accept again? Who has timed out?"""
+        if shutting_down:
+            if self.listening:  # connections made before the signal
+                self.stop_listening()  # have had a moment to arrive
+        elif not self.accepting:
             self.accept_more()
-        # If we are late ourselves, what the clients have sent meanwhile
-        # may not have reached us: nobody is too slow this time.
-        late = self.now - self.looked > 3 * TICK
-        self.looked = self.now
+        before, self.overdue = self.overdue, set()
         for client in list(self.clients.values()):
-            if client.batch == self.batch:  # answered just now
+            if client.fd in self.at_once.pending:  # just responded
                 continue
             if client.next is CLOSE:  # once more, to be sure
                 self.engine.cancel(client.fd)
-            elif self.leaving:
-                client.hurry()
-            if client.deadline <= self.now and not late:
-                client.late()
-                self.go_on(client)
-
-
-# All that an answer depends on: method, version, status, fields.
-Kind = tuple[bytes, bytes, int, bytes]
-
-
-@functools.lru_cache(maxsize=256)
-def kind_of(head: bytes) -> Kind | None:
-    """The kind of this request, if these bytes may be one.
-
-    Clients repeat themselves: in every byte, or in all but the target.
-    Whether the fields are in order is not looked at: they are if such
-    a request has been answered before.
-    """
-    line = LINE.match(head)
-    if not line or len(head) > SHORT_HEAD:
-        return None
-    method, target, version = line.groups()
-    if b"/healthz" in target:  # its answer changes with a signal
-        return None
-    try:
-        status = status_of(method, target)
-    except BadRequest:
-        return None
-    return method, version, status, head[line.end() :]
-
-
-def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
-    """The engine of this name, or the best that works here."""
-    if name == "emulated":
-        return emulated.Engine
-    try:
-        uring.open_ring()
-    except uring.Unavailable as reason:
-        if name == "uring":
-            sys.exit(f"{reason}: try --engine emulated")
-        print(f"{reason}: the emulated engine serves", file=sys.stderr)
-        return emulated.Engine
-    except OSError as error:  # ours to mend, so nothing to hide
-        sys.exit(f"io_uring cannot start: {error.strerror}")
-    return uring.Engine
-
-
-def directory(path: str) -> str:
-    """A check for argparse: there is such a directory."""
-    if not os.path.isdir(path):
-        raise ArgumentTypeError(f"{path!r} is not a directory")
-    return path
-
-
-def add_options(parser: Parser) -> None:
-    """What only this step needs."""
-    parser.add_argument(
-        "--workers", type=between(1, 512),
-        default=workers.usable_cores(),
-        help="processes or threads; one for each core (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--worker-kind", choices=("auto", "process", "thread"),
-        default="auto", help="auto: threads where there is no GIL",
-    )  # fmt: skip
-    parser.add_argument(
-        "--engine", choices=("auto", "uring", "emulated"),
-        default="auto", help="auto: io_uring where it can be had",
-    )  # fmt: skip
-    parser.add_argument(
-        "--directory", type=directory, metavar="DIR",
-        help="serve these files, without --delay and --compute",
-    )  # fmt: skip
-
-
-# === Connection, the same in every step =============================
-# The life of one connection, without its socket: what comes next, until
-# when, and what to send. Each step waits for that in its own way, and
-# says what has happened: bytes came, the work is done, so many bytes
-# were taken, time is up.
-
-HEAD_SECONDS = 10.0  # for a client to send its whole head
-IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take some of our answer
-LINGER_SECONDS = 1.0  # for a client to close after our last answer
-RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
-
-clock = time.monotonic  # all time comes from here: tests set their own
-
-
-class Next(Enum):
-    """What comes next on a connection."""
-
-    READ = "read"  # the client sends a request, or the rest of it
-    WORK = "work"  # we do what the request asks for
-    SEND = "send"  # the client takes our answer
-    DRAIN = "drain"  # we have ended our side, the client ends its own
-    CLOSE = "close"  # nothing: forget this client
-
-
-READ, WORK, SEND, DRAIN, CLOSE = Next
-
-
-class Connection:
-    """One client: how far it has come, and until when we wait."""
-
-    def __init__(self, keep: bool = True) -> None:
-        self.keep = keep  # may it stay open for another request?
-        self.received = b""  # what came and is not answered yet
-        self.ended = False  # has the client ended its side?
-        self.request: Request | None = None  # the one under way
-        self.unsent = b""  # what is left of our answer
-        self.last = False  # is it the last answer?
-        self.wait_for(READ, HEAD_SECONDS)
-
-    def wait_for(self, what: Next, seconds: float = math.inf) -> None:
-        """This comes next, and we wait so long for it."""
-        self.next = what
-        self.deadline = clock() + seconds
-        if stopping():
-            self.hurry()
-
-    def patience(self) -> float:
-        """Seconds that are left. Raises TimeoutError if none is."""
-        left = self.deadline - clock()
-        if left <= 0:
-            raise TimeoutError
-        return left
-
-    def came(self, data: bytes) -> None:
-        """The client has sent this; nothing: it has ended its side."""
-        if not data:
-            self.ended = True
-        if self.next is READ:
-            begins = not self.received
-            self.received += data
-            self.look(begins)
-        elif self.next is not DRAIN:  # it comes before its turn
-            self.received += data
-        elif self.ended:
-            self.wait_for(CLOSE)
-
-    def look(self, begins: bool) -> None:
-        """Begin with the next request if all of its head is here.
-
-        begins: its first bytes are new, so its time begins now.
-        """
-        try:
-            self.request = parse(self.received)
-        except BadRequest as error:
-            self.answer(refuse(error), last=True)
-            return
-        if self.request is None:  # TCP is a stream: wait for the rest
-            if self.ended:
-                self.wait_for(CLOSE)
-            elif begins:
-                self.wait_for(READ, HEAD_SECONDS)
-            return
-        self.received = self.received[self.request.size :]
-        if self.request.status == 200:
-            self.wait_for(WORK)
-        else:  # an error takes no work
-            self.worked()
-
-    def worked(self) -> None:
-        """The work for the request is done."""
-        assert self.request
-        keep = self.keep and self.request.keep_alive and not stopping()
-        self.answer(respond(self.request, keep), last=not keep)
-
-    def answer(self, answer: bytes, last: bool) -> None:
-        """Begin to send an answer."""
-        self.unsent, self.last = answer, last
-        self.wait_for(SEND, SEND_SECONDS)
-
-    def sent(self, size: int) -> None:
-        """The kernel has taken so many bytes of our answer."""
-        self.unsent = self.unsent[size:]
-        if self.unsent:
-            self.wait_for(SEND, SEND_SECONDS)
-            return
-        count(requests=1)
-        if self.last:
-            # Closing with unread bytes makes the kernel send a reset,
-            # which can destroy our answer (RFC 9112, section 9.6). So
-            # we end our side only, and read on for a moment.
-            after = CLOSE if self.ended else DRAIN
-            self.wait_for(after, LINGER_SECONDS)
-        elif self.received or self.ended:  # the next one is here
-            self.look(begins=True)
-        else:
-            self.wait_for(READ, IDLE_SECONDS)
-
-    def hurry(self) -> None:
-        """We have been asked to stop: a request has to come soon."""
-        if self.next is READ:
-            self.deadline = min(self.deadline, clock() + TICK)
-
-    def late(self) -> None:
-        """What comes next has not come in time."""
-        if self.next is READ and self.received:
-            self.answer(refuse(BadRequest(408, "too slow")), last=True)
-        else:
-            self.wait_for(CLOSE)
-
-
-# === Clients: connections, and what is under way ====================
-
-
-class Client(Connection):
-    """A connection, and what the engine has under way for it."""
-
-    transfer: Transfer | None = None  # a file that is being sent
-
-    def __init__(self, fd: int) -> None:
-        super().__init__()
-        self.fd = fd
-        self.under_way = 0  # operations that are not complete
-        self.receiving = False  # is one of them a receive?
-        self.cancelled = False  # shall all of them end?
-        self.waiting: tuple[bytes, ...] = ()  # came before their turn
-        self.at_once: Prepared | None = None  # sent without waiting
-        self.batch = 0  # when that was
-
-    def has_said_all(self) -> bool:
-        """Does the client wait for nothing but our answer?"""
-        if self.received or self.waiting or self.ended:
-            return False
-        closes = self.request is not None and self.request.closes
-        return not self.last or (closes and not self.receiving)
-
-
-class FileClient(Client):
-    """A client of --directory: it gets a file, or a part of one."""
-
-    def __init__(self, files: Files, fd: int) -> None:
-        super().__init__(fd)
-        self.files = files
-
-    def look(self, begins: bool) -> None:
-        """Keep the head: in its fields are conditions and a range."""
-        self.head = self.received
-        super().look(begins)
-
-    def worked(self) -> None:
-        """Answer with a file, if the target leads to one."""
-        request = self.request
-        assert request
-        if request.status in (200, 404):
-            keep = request.keep_alive and not stopping()
-            found = self.files.answer(
-                request.method, request.target,
-                self.head[: request.size],
-                connection_field(request, keep),
-            )  # fmt: skip
-            if isinstance(found, Transfer):
-                self.transfer = found if found.memory else None
-                self.answer(found.head, last=not keep)
-                return
-            self.request = request._replace(status=found)
-        super().worked()
-
-    def sent(self, size: int) -> None:
-        """The kernel has taken so many bytes of our answer."""
-        if self.transfer:
-            self.transfer.advance(size)
-            if not self.transfer.done:
-                self.wait_for(SEND, SEND_SECONDS)
-                return
-            self.transfer = None
-            size = len(self.unsent)
-        super().sent(size)
-
-
-# === HTTP, the same in every step ===================================
-# Bytes in, bytes out: nothing here waits, reads or writes. The rules
-# are those of RFC 9110 (what a request means) and RFC 9112 (how it is
-# written down).
-
-MAX_LINE = 8 * 1024  # bytes of the request line; more is a 414
-MAX_HEAD = 16 * 1024  # bytes of the whole head; more is a 431
-MAX_FIELDS = 100  # header fields; more is a 431
-MAX_DIGITS = 18  # of a Content-Length: more may not fit into 64 bits
-
-PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Seven servers</title>
-</head>
-<body>
-<h1>It works!</h1>
-<p>This page is from a web server you can read from end to end.
-How many clients can it serve at once?</p>
-</body>
-</html>
-"""
-
-TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
-FIELD = TOKEN + rb":[\t -~\x80-\xff]*\r\n"  # RFC 9112, section 5
-HEAD = re.compile(
-    rb"""
-    (?:\r\n)?                              # an empty line is skipped
-    (%b) [ ] ([!-~]+) [ ] HTTP/1\.([0-9])  # method, target, version
-    \r\n
-    ((?: %b ){0,%d})                       # header fields
-    \r\n                                   # an empty line ends it
-    """
-    % (TOKEN, FIELD, MAX_FIELDS),
-    re.VERBOSE,
-)
-REQUEST_LINE = re.compile(TOKEN + rb" [!-~]+ (\S+)\r")
-STRAY = re.compile(rb"\0|\r(?!\Z)")  # within a line: NUL, bare CR
-KNOWN_FIELD = re.compile(
-    rb"^(host|connection|content-length|transfer-encoding):(.*)\r$",
-    re.IGNORECASE | re.MULTILINE,
-)
-# A host, perhaps with a port: an IPv6 address in brackets, or a name.
-# (++ and *+ never go back to try less: quick, whatever comes.)
-HOST = re.compile(
-    rb"(?:\[([0-9A-Fa-f:.]+)\]"
-    rb"|(?:[-.~!$&'()*+,;=\w]++|%[0-9A-Fa-f]{2})*+)(?::[0-9]*)?"
-)
-# http://host/path or /path, both perhaps with a query: three groups.
-TARGET = re.compile(
-    rb"(?:([A-Za-z][-+.0-9A-Za-z]*)://([^/?]*)|(?=/))"
-    rb"((?:[-.~!$&'()*+,;=:@/\w]++|%[0-9A-Fa-f]{2})*+)"
-    rb"(?:\?(?:[-.~!$&'()*+,;=:@/?\w]++|%[0-9A-Fa-f]{2})*+)?"
-)
-# A transfer coding, perhaps with parameters (RFC 9112, section 7).
-CODING = re.compile(TOKEN + rb"(?:[ \t]*;[\t -~]*)?")
-METHODS = set(
-    b"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE".split()
-)
-
-
-class BadRequest(Exception):
-    """A request we refuse: with what status, and for what reason."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(status, reason)
-        self.status = status
-        self.reason = reason
-        self.to_head = False  # was it a HEAD? Then no body is sent
-
-
-class Request(NamedTuple):
-    """One request, as far as it matters for the answer."""
-
-    method: bytes
-    target: bytes
-    minor: int  # the x of HTTP/1.x
-    status: int  # of the answer: 200, 404, 405, 501 or 503
-    keep_alive: bool  # may more requests follow on this connection?
-    closes: bool  # has the client said that nothing follows this one?
-    size: int  # bytes of the head; the next request begins there
-
-
-def parse(received: bytes | bytearray) -> Request | None:
-    """The first request in these bytes; None if it is not complete.
-
-    Raises BadRequest as soon as no further bytes could make it good.
-    """
-    try:
-        return read_request(received)
-    except BadRequest as error:
-        line = received[:7].removeprefix(b"\r\n")
-        error.to_head = line.startswith(b"HEAD ")
-        raise
-
-
-def read_request(received: bytes | bytearray) -> Request | None:
-    """What parse says, field by field."""
-    head = HEAD.match(received, 0, MAX_HEAD)
-    if head is None:
-        find_fault(received)
-        return None
-    if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
-        raise BadRequest(414, "the request line is too long")
-    method, target, minor, fields = head.groups()
-    values: dict[bytes, list[bytes]] = {}
-    for name, value in KNOWN_FIELD.findall(fields):
-        values.setdefault(name.lower(), []).append(value.strip(b" \t"))
-    check_host(values.get(b"host", []), needed=minor != b"0")
-    keep_alive = minor != b"0"
-    if b"connection" in values:
-        tokens = b",".join(values[b"connection"]).lower().split(b",")
-        wishes = {token.strip(b" \t") for token in tokens}
-        keep_alive |= b"keep-alive" in wishes
-        keep_alive &= b"close" not in wishes
-    if minor == b"0" and b"transfer-encoding" in values:
-        raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
-    # We read no bodies, so what follows one cannot be understood.
-    body = announces_body(values)
-    return Request(
-        method, target, int(minor), status_of(method, target),
-        keep_alive=keep_alive and not body,
-        closes=not keep_alive and not body, size=head.end(),
-    )  # fmt: skip
-
-
-def find_fault(received: bytes | bytearray) -> None:
-    """Raise BadRequest if this cannot become the head of a request.
-
-    Goes line by line, so that the same bytes get the same answer, in
-    whatever pieces they come.
-    """
-    text = bytes(received[:MAX_HEAD]).removeprefix(b"\r\n")
-    *lines, rest = text.split(b"\n")
-    check_request_line(lines[0] if lines else rest, bool(lines))
-    for number, line in enumerate([*lines, rest][1:], 1):
-        if number > MAX_FIELDS and line not in (b"", b"\r"):
-            raise BadRequest(431, "too many header fields")
-        complete = number < len(lines)
-        good = re.fullmatch(FIELD, line + b"\n")
-        if STRAY.search(line) or (complete and not good):
-            raise BadRequest(400, "a header field is malformed")
-    if len(received) >= MAX_HEAD:
-        raise BadRequest(431, "the head is too long")
-
-
-def check_request_line(line: bytes, complete: bool) -> None:
-    """Raise BadRequest for a bad request line (without its LF)."""
-    if STRAY.search(line, 0, MAX_LINE):
-        raise BadRequest(400, "the request line is malformed")
-    if len(line.removesuffix(b"\r")) > MAX_LINE:
-        raise BadRequest(414, "the request line is too long")
-    if complete:
-        match = REQUEST_LINE.fullmatch(line)
-        version = match[1] if match else b""
-        if re.fullmatch(rb"HTTP/1\.[0-9]", version):
-            return
-        if re.fullmatch(rb"HTTP/[0-9]+(\.[0-9]+)?", version):
-            raise BadRequest(505, "only HTTP/1.0 and HTTP/1.1 here")
-        raise BadRequest(400, "the request line is malformed")
-
-
-def check_host(hosts: list[bytes], needed: bool) -> None:
-    """Raise BadRequest unless there is one Host (RFC 9112, 3.2)."""
-    if len(hosts) > 1 or (needed and not hosts):
-        raise BadRequest(400, "exactly one Host field is needed")
-    if hosts and not is_host(hosts[0]):
-        raise BadRequest(400, "the Host field is malformed")
-
-
-def is_host(text: bytes) -> bool:
-    """Is this a host, perhaps with a port? (RFC 3986, section 3.2)"""
-    match = HOST.fullmatch(text)
-    if match and match[1]:
-        try:
-            socket.inet_pton(socket.AF_INET6, match[1].decode())
-        except OSError:
-            return False
-    return match is not None
-
-
-def announces_body(values: dict[bytes, list[bytes]]) -> bool:
-    """Does a body follow the head? (RFC 9112, section 6.3)
-
-    Whoever stands between the client and us must find the same end of
-    it as we do: what can be read in two ways is refused.
-    """
-    lengths = set(values.get(b"content-length", []))
-    if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
-        raise BadRequest(400, "Content-Length must be one number")
-    sizes = [length.lstrip(b"0") for length in lengths]
-    if any(len(size) > MAX_DIGITS for size in sizes):
-        raise BadRequest(400, "Content-Length is too large")
-    if b"transfer-encoding" not in values:
-        return any(sizes)
-    if lengths:
-        raise BadRequest(400, "Content-Length beside Transfer-Encoding")
-    check_codings(b",".join(values[b"transfer-encoding"]).lower())
-    return True
-
-
-def check_codings(text: bytes) -> None:
-    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
-    codings = [part.strip(b" \t") for part in text.split(b",")]
-    codings = [coding for coding in codings if coding]
-    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
-        raise BadRequest(400, "chunked must come once, and last")
-    if not all(map(CODING.fullmatch, codings)):
-        raise BadRequest(400, "Transfer-Encoding is malformed")
-    if len(codings) > 1:
-        raise BadRequest(501, "only chunked is understood here")
-
-
-def status_of(method: bytes, target: bytes) -> int:
-    """Which answer a well-formed request gets (RFC 9110, 15)."""
-    path = target if target == b"/" else path_of(method, target)
-    if method not in (b"GET", b"HEAD"):
-        return 405 if method in METHODS else 501
-    if path == b"/healthz":  # may a balancer send us more clients?
-        return 503 if asked else 200
-    return 200 if path == b"/" else 404
-
-
-def path_of(method: bytes, target: bytes) -> bytes:
-    """The path that a request asks for (RFC 9112, section 3.2)."""
-    if (method, target) == (b"OPTIONS", b"*"):
-        return target
-    if method == b"CONNECT" and is_host(target):
-        return target
-    match = TARGET.fullmatch(target)
-    if not match:
-        raise BadRequest(400, "the request target is malformed")
-    scheme, host, path = match.groups()
-    if scheme and scheme.lower() != b"http":  # RFC 9110, section 7.4
-        raise BadRequest(421, "only http:// is served here")
-    if scheme and (host[:1] in (b"", b":") or not is_host(host)):
-        raise BadRequest(400, "the host of the target is malformed")
-    return path or b"/"
-
-
-def respond(request: Request, keep_alive: bool) -> bytes:
-    """The answer to a request: head and, but for HEAD, body."""
-    return write_answer(
-        request.status, "", connection_field(request, keep_alive),
-        request.method == b"HEAD", int(time.time()),
-    )  # fmt: skip
-
-
-def connection_field(request: Request, keep_alive: bool) -> str:
-    """What the answer says of the connection; "": it says nothing."""
-    if not keep_alive:
-        return "close"
-    return "" if request.minor else "keep-alive"  # 1.0 has to be told
-
-
-def refuse(error: BadRequest) -> bytes:
-    """The answer to a request that is not one."""
-    now = int(time.time())
-    return write_answer(
-        error.status, error.reason, "close", error.to_head, now
-    )  # fmt: skip
-
-
-@functools.lru_cache(maxsize=64)
-def write_answer(
-    status: int,
-    reason: str,
-    connection: str,
-    without_body: bool,
-    now: int,
-) -> bytes:
-    """One answer as bytes, the same for all requests of one second."""
-    phrase = HTTPStatus(status).phrase
-    title = f"{status} {phrase}"
-    body = PAGE
-    if status != 200:
-        body = f"<!doctype html>\n<title>{title}</title>\n<p>{title}"
-        body += f": {reason}\n" if reason else "\n"
-        helps = "may" if status in (408, 503) else "will not"
-        body += f"<p>Trying again {helps} help.\n"
-    head = [
-        f"HTTP/1.1 {title}",
-        f"Date: {formatdate(now, usegmt=True)}",
-        "Content-Type: text/html; charset=utf-8",
-        f"Content-Length: {len(body)}",
-    ]
-    if status == 405:
-        head.append("Allow: GET, HEAD")
-    if connection:
-        head.append(f"Connection: {connection}")
-    text = "\r\n".join(head) + "\r\n\r\n"
-    return (text if without_body else text + body).encode()
-
-
-# === Command line, the same in every step ===========================
-
-TICK = 0.5  # seconds until a wait ends to look whether we should stop
-GRACE_SECONDS = 5  # for requests under way when we are asked to stop
-BACKLOG = 4096  # connections the kernel may hold for accept
-
-asked: list[int] = []  # signals so far; then health checks fail
-signals: list[int] = []  # those that made us begin to stop
-totals = {"requests": 0, "connections": 0}
-totals_lock = threading.Lock()  # for the steps that have threads
-
-
-def stopping() -> bool:
-    """Have we begun to stop?"""
-    return bool(signals)
-
-
-def count(requests: int = 0, connections: int = 0) -> None:
-    """Add to the totals of the closing line."""
-    with totals_lock:
-        totals["requests"] += requests
-        totals["connections"] += connections
-
-
-def compute(steps: int) -> None:
-    """Keep the processor busy, as a template would."""
-    for _ in range(steps):
-        pass
-
-
-def announce(listener: socket.socket) -> None:
-    """Say that from now on clients are welcome."""
-    host, port = listener.getsockname()[:2]
-    host = f"[{host}]" if ":" in host else host
-    url = f"http://{host}:{port}/"
-    print(f"Serving on {url} (Ctrl-C to stop)", flush=True)
-
-
-def closing_line() -> str:
-    """What was done, and what it cost this process and its children."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    user = own.ru_utime + children.ru_utime
-    system = own.ru_stime + children.ru_stime
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    peak = max(own_peak() or own.ru_maxrss, children.ru_maxrss) / unit
-    return (
-        f"Answered {totals['requests']} requests on "
-        f"{totals['connections']} connections; CPU {user:.2f} s user, "
-        f"{system:.2f} s system; peak memory {peak:.1f} MiB\n"
-    )
-
-
-def own_peak() -> int:
-    """Peak memory of this process in KiB; 0 where there is no /proc.
-
-    Linux's ru_maxrss is no less than that of whoever started us.
-    """
-    try:
-        with open("/proc/self/status") as status:
-            return int(status.read().partition("VmHWM:")[2].split()[0])
-    except (OSError, IndexError):
-        return 0
-
-
-def stop_now(status: int) -> NoReturn:
-    """Say goodbye and end, whatever is still under way."""
-    try:
-        os.write(1, closing_line().encode())
-    except OSError:  # nobody reads our output any more
-        pass
-    os._exit(status)
-
-
-def between(
-    low: float, high: float, kind: Callable[[str], float] = int
-) -> Callable[[str], float]:
-    """A check for argparse: a number from low to high."""
-
-    def check(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high:
-            raise ArgumentTypeError(
-                f"{text!r} is not a number from {low} to {high}"
-            )
-        return value
-
-    return check
-
-
-class Parser(ArgumentParser):
-    """An argument parser that complains in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """End with status 2, for wrong usage."""
-        self.exit(2, f"{self.prog}: {message} (--help explains)\n")
-
-
-def main(
-    serve: Callable[[socket.socket, Namespace], None],
-    wake: Callable[[], None] = lambda: None,
-    add_options: Callable[[Parser], None] = lambda parser: None,
-) -> None:
-    """Read the command line, listen, serve until a signal comes.
-
-    wake is called when we begin to stop, to end long waits;
-    add_options may add to the command line.
-    """
-    parser = Parser(
-        description=__doc__,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address (%(default)s)"
-    )
-    parser.add_argument(
-        "--port", type=between(0, 65535), default=8000,
-        help="port; 0 takes a free one (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--delay", type=between(0, 3600, float), default=0.1,
-        help="seconds each request waits (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--compute", type=between(0, 10**9), default=0,
-        help="loop steps each request computes (%(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--lame-duck", type=between(0, 60, float), default=0,
-        help="seconds /healthz fails before it stops (%(default)s)",
-    )  # fmt: skip
-    add_options(parser)
-    options = parser.parse_args()
-
-    def on_signal(number: int, frame: object) -> None:
-        if asked:  # again
-            stop_now(128 + number)
-        asked.append(number)
-        if options.lame_duck:
-            # A balancer sends us clients until a check tells it.
-            signal.setitimer(signal.ITIMER_REAL, options.lame_duck)
-        else:
-            on_alarm(number, frame)
-
-    def on_alarm(number: int, frame: object) -> None:
-        if signals:  # too late
-            stop_now(0)
-        signals.append(number)
-        signal.alarm(GRACE_SECONDS)
-        wake()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    signal.signal(signal.SIGALRM, on_alarm)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    address = (options.host, options.port)
-    try:
-        # Sets SO_REUSEADDR: we can start again on this port at once.
-        listener = socket.create_server(
-            address, family=family, backlog=BACKLOG
-        )
-    except (OSError, UnicodeError) as error:
-        why = str(getattr(error, "strerror", None) or error)
-        why = why.partition(" (")[0]
-        sys.exit(f"cannot listen on {address[0]}:{address[1]}: {why}")
-    serve(listener, options)
-    stop_now(0)
+            elif shutting_down:
+                client.shorten_deadline()
+            client.check_progress()
+            if client.deadline <= self.now:
+                self.overdue.add(client.fd)
+            if client.fd in before & self.overdue:
+                # What it sent before the deadline would be here by now.
+                client.timed_out()
+                self.resume(client)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""07: say what is to be done, hear when it is; a process a core.
+"""07: submit operations, collect completions; one process per core.
 
-Left out: requests in pieces, errors, time-outs, lost workers, stopping.
+Left out: requests in pieces, errors, timeouts, crashes, shutdown.
 """
 
 import os
@@ -10,7 +10,7 @@ import emulated
 import uring
 from emulated import ACCEPTED, RECEIVED, SENT, SLEPT
 
-ANSWER = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
+RESPONSE = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
 
 for core in range(1, os.cpu_count()):
     if os.fork() == 0:
@@ -23,12 +23,12 @@ listener = socket.create_server(("127.0.0.1", 8000), reuse_port=True)
 engine.adopt(listener)
 engine.accept(listener.fileno())
 while True:
-    for kind, connection, result, data, again in engine.wait():
+    for kind, fd, result, data, more in engine.wait():
         if kind == ACCEPTED:
-            engine.receive(result)  # from the new connection
+            engine.receive(result)  # the new descriptor
         elif kind == RECEIVED:
-            engine.sleep(connection, 0.1)  # the work: go on meanwhile
+            engine.sleep(fd, 0.1)  # serves others in the meantime
         elif kind == SLEPT:
-            engine.send(connection, ANSWER)
+            engine.send(fd, RESPONSE)
         elif kind == SENT:
-            engine.close(connection)
+            engine.close(fd)

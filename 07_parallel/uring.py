@@ -3,7 +3,7 @@
 A system call is a visit to the kernel's counter: walk there, ask for
 one thing, wait for it, walk back. io_uring is a tray at that counter.
 We put notes on it ("receive from socket 7", "send this to socket 9"),
-ring the bell once for all of them, and take the answers from a second
+make one system call for all of them, and take the results from a second
 tray. Both trays are memory that we and the kernel share, and both are
 rings: an array used round and round, with a head, where the next one
 is taken, and a tail, where the next one is put.
@@ -65,7 +65,7 @@ from emulated import (
 )
 
 NOT_SENT, WRITABLE, IGNORED = 4, 5, 6  # kinds that only we see
-KIND = 0xFF  # user_data is the descriptor << 8, the kind below it
+WHAT = 0xFF  # user_data is the descriptor << 8, the operation below
 STREAMED = RECEIVED | 0x80  # received by a multishot receive
 
 # Of the submission queue; completions: four times that. New kernels
@@ -94,13 +94,13 @@ CANCEL_ALL, CANCEL_FD = 1 << 0, 1 << 1
 
 # Flags of a send, in Linux's numbers, so that this file can be read by
 # every Python: no SIGPIPE, and fail if that is not possible at once
-# (SOME: if nothing is, ALL: if not all is). LAST: more is to come, the
-# end of the connection, so let them share a segment.
+# (SOME: if nothing is, ALL: if not all is). MSG_MORE on the last one
+# would let it share a segment with the end of the connection, but a
+# close that finds unread bytes throws away what waits for more.
 MSG_DONTWAIT, MSG_WAITALL = 0x40, 0x100
-MSG_NOSIGNAL, MSG_MORE = 0x4000, 0x8000
+MSG_NOSIGNAL = 0x4000
 SOME = MSG_NOSIGNAL | MSG_DONTWAIT
 ALL = SOME | MSG_WAITALL
-LAST = ALL | MSG_MORE
 
 # Flags of a completion.
 HAS_BUFFER, MORE = 1 << 0, 1 << 1
@@ -114,7 +114,7 @@ DEFER_TASKRUN = 1 << 13  # 6.1: complete only when we enter
 NO_SQARRAY = 1 << 16  # 6.6: entries are taken in order
 
 # Completions made inside our own io_uring_enter (DEFER_TASKRUN) need
-# no locks and no memory barriers: nobody writes while we read.
+# no locks and no memory barriers: it writes only when we enter.
 FLAGS = (
     SINGLE_ISSUER | DEFER_TASKRUN | NO_SQARRAY,
     SINGLE_ISSUER | DEFER_TASKRUN,
@@ -203,12 +203,12 @@ class Ring:
         return mmap.mmap(self.fd, size, 0x8001, offset=offset)
 
     def reserve(self, number: int) -> None:
-        """See to it that so many entries fit into the queue."""
+        """Make room for this number of entries in the queue."""
         while self.put - self.taken > self.entries - number:
             self.enter(0)
 
     def enter(self, wait: int) -> None:
-        """Submit what we have put; wait until so many completed."""
+        """Submit what we have put; wait for this many completions."""
         self.words[self.submit_tail] = self.put & 0xFFFFFFFF
         while True:
             try:
@@ -247,7 +247,7 @@ class Ring:
     def register(
         self, what: int, argument: bytearray, number: int
     ) -> None:
-        """Tell the kernel of something it shall know for longer."""
+        """Register something that the kernel keeps using."""
         system_call(REGISTER, self.fd, what, address(argument), number)
 
 
@@ -303,10 +303,10 @@ class Engine:
     def __init__(self) -> None:
         """Raises as open_ring does."""
         self.ring, self.buffers = open_ring()
-        self.can_stream = True  # until the kernel says it cannot
+        self.can_stream = True  # until the kernel reports it cannot
         self.sockets: dict[int, socket.socket] = {}
         self.done: list[Completion] = []  # what wait will begin with
-        # Sends under way: operation, address, size, and the memory
+        # Sends in flight: operation, address, size, and the memory
         # that the kernel reads from, which must not be freed.
         self.sending: dict[int, tuple[int, int, int, object]] = {}
         self.cancelled: set[int] = set()  # those that shall end
@@ -316,7 +316,7 @@ class Engine:
         self.times_at = address(self.times)
 
     def put(
-        self, code: int, fd: int, kind: int, at: int = 0, size: int = 0,
+        self, code: int, fd: int, what: int, at: int = 0, size: int = 0,
         own: int = 0, flags: int = 0, priority: int = 0,
     ) -> None:  # fmt: skip
         """Put an entry into the submission queue."""
@@ -326,13 +326,13 @@ class Engine:
             ring.reserve(1)
         ENTRY.pack_into(
             ring.slots, (put & ring.mask) << 6, code, flags, priority,
-            fd, 0, at, size, own, fd << 8 | kind, POOL,
+            fd, 0, at, size, own, fd << 8 | what, POOL,
         )  # fmt: skip
         ring.put = put + 1
 
     def adopt(self, sock: socket.socket) -> None:
         """Take over a socket that did not come from accept."""
-        # Non-blocking would mean: say EAGAIN instead of waiting.
+        # Non-blocking would mean: EAGAIN instead of waiting.
         sock.setblocking(True)
         self.sockets[sock.fileno()] = sock
 
@@ -344,7 +344,7 @@ class Engine:
         )  # fmt: skip
 
     def receive(self, fd: int, stream: bool = False) -> None:
-        """Receive what comes next; as a stream, all that comes."""
+        """Receive what arrives next; as a stream, all that arrives."""
         if stream and self.can_stream:
             self.put(
                 OP_RECV, fd, STREAMED, 0, 0, 0, BUFFER_SELECT,
@@ -371,24 +371,24 @@ class Engine:
         code, at, size, _ = self.sending[fd]
         self.put(code, fd, SENT, at, size, SOME)
 
-    def prepare(self, answer: bytes, last: bool) -> Prepared:
-        """An answer with the address that the kernel wants of it."""
-        return Prepared(answer, last, pin(answer)[1])
+    def prepare(self, response: bytes, last: bool) -> Prepared:
+        """A response with the address that the kernel asks for."""
+        return Prepared(response, last, pin(response)[1])
 
     def send_now(self, fd: int, ready: Prepared) -> None:
-        """Send all of an answer at once, and close after the last.
+        """Send a whole response at once, and close after the last.
 
         This has a completion only if the kernel cannot take all of it:
         then the next wait puts (fd, result) into failed.
         """
         self.sending_now.append(ready)
-        answer, last, at = ready
-        size = len(answer)
+        response, last, at = ready
+        size = len(response)
         if not last:
             self.put(OP_SEND, fd, NOT_SENT, at, size, ALL, QUIET)
             return
         self.ring.reserve(2)  # a link holds within one submission
-        self.put(OP_SEND, fd, NOT_SENT, at, size, LAST, QUIET | LINK)
+        self.put(OP_SEND, fd, NOT_SENT, at, size, ALL, QUIET | LINK)
         self.put(OP_CLOSE, fd, IGNORED, 0, 0, 0, QUIET)
 
     def send_file(
@@ -414,20 +414,20 @@ class Engine:
         self.send_some(fd)
 
     def sleep(self, fd: int, seconds: float) -> None:
-        """Complete after so many seconds."""
+        """Complete after this many seconds."""
         self.set_timer(fd, SLEPT, seconds)
 
-    def set_timer(self, fd: int, kind: int, seconds: float) -> None:
+    def set_timer(self, fd: int, what: int, seconds: float) -> None:
         """An operation that does nothing but take this long."""
         self.ring.reserve(1)
         here = (self.ring.put & self.ring.mask) * TIME.size
         whole = int(seconds)
         rest = int((seconds - whole) * 1e9)
         TIME.pack_into(self.times, here, whole, rest)
-        self.put(OP_TIMEOUT, fd, kind, self.times_at + here, 1)
+        self.put(OP_TIMEOUT, fd, what, self.times_at + here, 1)
 
-    def refuse(self, fd: int) -> None:
-        """Accept who is in the queue already, and nobody else."""
+    def stop_accepting(self, fd: int) -> None:
+        """Accept the connections already queued, then no more."""
         listener = self.sockets[fd]
         listener.setblocking(False)
         while True:
@@ -439,26 +439,26 @@ class Engine:
         self.cancel(fd)
 
     def shutdown(self, fd: int) -> None:
-        """End our side: the client reads to the end of our answer."""
+        """Close our side; the client reads the response to its end."""
         # There is an operation for it, but the kernel always hands that
         # to a thread of its own: a plain system call is cheaper.
         libc.shutdown(fd, socket.SHUT_WR)
 
     def pause(self, fd: int) -> None:
-        """End a stream; what else is under way goes on."""
+        """End a stream; other operations stay in flight."""
         self.put(
             OP_CANCEL, -1, IGNORED, at=fd << 8 | STREAMED, flags=QUIET
         )
 
     def cancel(self, fd: int) -> None:
-        """End what is under way; sleep is not, it ends by itself."""
+        """End what is in flight, but not a sleep: it ends by itself."""
         if fd in self.sending:
             self.cancelled.add(fd)
         own = CANCEL_ALL | CANCEL_FD
         self.put(OP_CANCEL, fd, IGNORED, own=own, flags=QUIET)
 
     def close(self, fd: int) -> None:
-        """Close a socket that has nothing under way."""
+        """Close a socket that has nothing in flight."""
         if fd in self.sockets:
             self.sockets.pop(fd).close()
             return
@@ -474,7 +474,7 @@ class Engine:
         used: list[int] = []  # buffers, in order
         memory = self.buffers.memory
         for user_data, result, flags in ring.take():
-            fd, kind = user_data >> 8, user_data & KIND
+            fd, what = user_data >> 8, user_data & WHAT
             if flags & HAS_BUFFER:
                 number = flags >> 16
                 used.append(number)
@@ -482,43 +482,43 @@ class Engine:
                 data = memory[start : start + result]
                 more = flags & MORE != 0
                 done.append((RECEIVED, fd, result, data, more))
-            elif kind == ACCEPTED:
+            elif what == ACCEPTED:
                 more = flags & MORE != 0
                 done.append((ACCEPTED, fd, result, b"", more))
-            elif kind in (SENT, WRITABLE):
+            elif what in (SENT, WRITABLE):
                 if fd in self.cancelled and result < 0:
                     result = -errno.ECANCELED
-                elif self.has_to_send_again(fd, kind, result):
+                elif self.has_to_send_again(fd, what, result):
                     continue
                 self.cancelled.discard(fd)
                 del self.sending[fd]
                 done.append((SENT, fd, result, b"", False))
-            elif kind == NOT_SENT:
+            elif what == NOT_SENT:
                 self.failed.append((fd, result))
-            elif kind in (RECEIVED, STREAMED):
+            elif what in (RECEIVED, STREAMED):
                 if result == -errno.ENOBUFS:  # the pool was empty
                     result = -errno.ECANCELED
-                elif result == -errno.EINVAL and kind == STREAMED:
+                elif result == -errno.EINVAL and what == STREAMED:
                     self.can_stream = False  # before Linux 6.0
                     result = -errno.ECANCELED
                 done.append((RECEIVED, fd, result, b"", False))
-            elif kind == SLEPT:
+            elif what == SLEPT:
                 # The kernel calls it an error, ETIME, that it is time.
                 done.append((SLEPT, fd, 0, b"", False))
         self.buffers.give_back(used)
         return done
 
     def has_to_send_again(
-        self, fd: int, kind: int, result: int
+        self, fd: int, what: int, result: int
     ) -> bool:
         """Is a send not over yet, because there was no room for it?"""
-        if kind == SENT and result == -errno.EAGAIN:
+        if what == SENT and result == -errno.EAGAIN:
             self.put(OP_POLL, fd, WRITABLE, own=select.POLLOUT)
-        elif kind == WRITABLE and (
+        elif what == WRITABLE and (
             result == -errno.ETIME or result & select.POLLOUT
         ):
             self.send_some(fd)
-        elif kind == WRITABLE:
+        elif what == WRITABLE:
             # The client has ended its side: that ends every poll, with
             # and without room. So look again a little later.
             self.set_timer(fd, WRITABLE, RETRY_SECONDS)
@@ -563,14 +563,14 @@ def address(memory: bytearray | mmap.mmap) -> int:
 def pin(data: bytes) -> tuple[bytes, int]:
     """These bytes and their address. Keep the pair: it keeps them.
 
-    Answers of one second are mostly the same object, hence the cache.
+    Responses of a second are mostly the same object: so, the cache.
     """
     text = ctypes.c_char_p(data)
     return data, ctypes.cast(text, ctypes.c_void_p).value or 0
 
 
 def main() -> None:
-    """Say what this system offers; status 1 if it is not enough."""
+    """Print what this system offers; status 1 if it is too little."""
     try:
         engine = Engine()
     except Unavailable as reason:

@@ -1,14 +1,15 @@
 """The parent of the workers: starts, replaces and stops them.
 
 A worker is a process, with an interpreter and so a GIL of its own; or a
-thread, where Python runs without a GIL. Parent and worker talk over a
-pair of sockets: the worker says STARTED, the parent says LEAVE (health
-checks fail from now on) and STOP, the worker says how much it has done.
-If one dies, the other reads the end.
+thread, where Python runs without a GIL. Parent and worker are connected
+by a pair of sockets: the worker sends STARTED, the parent LEAVE (health
+checks fail from now on) and STOP, the worker how much it has done. If
+one dies, the other reads the end.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -17,15 +18,25 @@ import threading
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import uring
 from files import PART
+from web import BACKLOG, shutting_down, signals_received, totals
 
-BACKLOG = 4096  # connections each accept queue may hold
 STARTED, LEAVE, STOP = b"started", b"leave", b"stop"
 
-# Serves until it is told to stop: listener, line to us, options.
-Work = Callable[[socket.socket, socket.socket, Namespace], str]
+
+
+class Runs(Protocol):
+    """What a worker does: run until its parent stops it."""
+
+    def run(self) -> None:
+        """Serve."""
+
+
+# Makes one: from a listener, a line to its parent, and options.
+Make = Callable[[socket.socket, socket.socket, Namespace], Runs]
 
 
 class Handle(NamedTuple):
@@ -40,11 +51,11 @@ class Workers:
     """All workers of a server, and their listening sockets."""
 
     def __init__(
-        self, listener: socket.socket, options: Namespace, work: Work
+        self, listener: socket.socket, options: Namespace, make: Make
     ) -> None:
         """Start them all; they serve from now on."""
         self.options = options
-        self.work = work
+        self.make = make
         if options.worker_kind == "auto":
             options.worker_kind = best_kind()
         try:
@@ -119,14 +130,27 @@ class Workers:
     def run(
         self, listener: socket.socket, parent: socket.socket
     ) -> None:
-        """In the worker: serve, then say how much was done."""
+        """Runs in the worker: serve, then report how much was done."""
         try:
-            done = self.work(listener, parent, self.options)
+            done = self.serve(listener, parent)
         except Exception:
             traceback.print_exc()
             os._exit(1)
         parent.setblocking(True)
         parent.send(done.encode())
+
+    def serve(
+        self, listener: socket.socket, parent: socket.socket
+    ) -> str:
+        """Serve to the end: "requests connections", or an error."""
+        try:
+            worker = self.make(listener, parent, self.options)
+        except (OSError, uring.Unavailable) as error:
+            return str(error)
+        worker.run()
+        if self.options.worker_kind == "thread":
+            return "0 0"  # the parent has counted with us
+        return f"{totals['requests']} {totals['connections']}"
 
     def replace_dead(self) -> None:
         """Start a new worker for each process that has died."""
@@ -135,8 +159,8 @@ class Workers:
                 line.close()
                 self.workers[index] = self.start(listener)
 
-    def tell(self, word: bytes) -> None:
-        """Say this to all workers."""
+    def send(self, word: bytes) -> None:
+        """Send this to all workers."""
         for worker in self.workers:
             try:
                 worker.line.send(word)
@@ -152,7 +176,7 @@ class Workers:
         """
         for listener in self.listeners:
             listener.close()
-        self.tell(STOP)
+        self.send(STOP)
         for worker in self.workers:
             try:
                 done = worker.line.recv(100).split()
@@ -162,6 +186,16 @@ class Workers:
                 yield int(done[0]), int(done[1])
             if worker.pid:
                 os.waitpid(worker.pid, 0)
+
+
+def obey(result: int, word: bytes) -> None:
+    """In a worker: do as its parent says; without one, end."""
+    if word:  # as if the signal had been sent to us
+        signals_received.append(signal.SIGTERM)
+    if STOP in word:  # perhaps behind another word
+        shutting_down.append(signal.SIGTERM)
+    elif not word and result != -errno.ECANCELED:
+        os._exit(1)
 
 
 def open_listeners(

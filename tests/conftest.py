@@ -62,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--step", metavar="NN",
         help="the step it has reached, 01 to 07, or the server it is "
-        "like, as 05-heap: decides which lessons "
+        "like, as 05-threads: decides which lessons "
         "are expected (else taken from its path)",
     )
     group.addoption(

@@ -230,15 +230,24 @@ def started(
 
 
 def load(path: Path) -> ModuleType:
-    """A server's file as a module, which only tests of its parts do."""
+    """A file of a server's folder as a module, with its neighbours.
+
+    The neighbours are its own: other folders have modules of the same
+    names, and another load of this one begins anew.
+    """
     name = f"{path.parent.name}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))  # 07 has its own modules
+    neighbours = {each.stem for each in path.parent.glob("*.py")}
+    before = {n: sys.modules.pop(n) for n in neighbours & {*sys.modules}}
+    sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
+        for neighbour in neighbours & {*sys.modules}:
+            del sys.modules[neighbour]
+        sys.modules.update(before)
     return module

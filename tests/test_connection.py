@@ -1,6 +1,6 @@
-"""The Connection section: the life of one connection, without I/O.
+"""Connection in web.py: the life of one connection, without I/O.
 
-All deadlines are proved in no time: the tests set the section's clock.
+All deadlines are proved in no time: the tests set its clock.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
-    return load(ROOT / "02_sockets" / "server.py")
+    return load(ROOT / "02_sockets" / "web.py")
 
 
 @pytest.fixture
@@ -60,17 +60,18 @@ class Driver:
         """The client takes so many bytes of the answer."""
         part = self.life.unsent[:size]
         self.sent += part
-        self.life.sent(len(part))
+        self.life.data_sent(len(part))
 
     def do(self, *events: str | bytes) -> "Driver":
         """Bytes come; "work" is done; "take" the answer; "late"."""
         for event in events:
             if isinstance(event, bytes):
-                self.life.came(event)
+                self.life.data_received(event)
             elif event == "take":
                 self.take()
             else:
-                {"work": self.life.worked, "late": self.life.late}[event]()
+                done = event == "work"
+                (self.life.work_done if done else self.life.timed_out)()
         return self
 
     def statuses(self) -> list[int]:
@@ -87,12 +88,12 @@ LIVES = [
     ([GET, "work", "take", HALF], "read", 10, "send"),
     ([GET + HALF, "work", "take"], "read", 10, "send"),
     ([GET + GET, "work", "take"], "work", None, None),
-    ([GET_CLOSE, "work", "take"], "drain", 1, "close"),
-    ([GET_CLOSE, "work", "take", b"more"], "drain", 0.5, "close"),
+    ([GET_CLOSE, "work", "take"], "linger", 1, "close"),
+    ([GET_CLOSE, "work", "take", b"more"], "linger", 1, "close"),
     ([BAD], "send", 10, "close"),
-    ([BAD, "take"], "drain", 1, "close"),
+    ([BAD, "take"], "linger", 1, "close"),
     ([HALF, "late"], "send", 10, "close"),
-    ([HALF, "late", "take"], "drain", 1, "close"),
+    ([HALF, "late", "take"], "linger", 1, "close"),
     ([MISSING], "send", 10, "close"),
     ([b""], "close", None, None),
     ([HALF, b""], "close", None, None),
@@ -117,10 +118,9 @@ def test_what_comes_next_and_until_when(
     assert left == (float("inf") if seconds is None else seconds)
     if seconds is not None:
         clock.now += left - 0.001
-        assert driver.life.patience() == pytest.approx(0.001)
+        assert driver.life.time_left() == pytest.approx(0.001)
         clock.now += 0.001
-        with pytest.raises(TimeoutError):
-            driver.life.patience()
+        assert driver.life.time_left() == 0
     if then:
         driver.do("late")
         assert driver.next == then
@@ -137,6 +137,48 @@ def test_dribbling_does_not_help(module: ModuleType, clock: Clock) -> None:
     assert driver.statuses() == [408]
 
 
+def test_a_head_is_cut_while_it_keeps_arriving(
+    module: ModuleType, clock: Clock
+) -> None:
+    # A busy loop may see data each time it looks, and never a timeout.
+    driver = Driver(module).do(HALF)
+    clock.now += 9.999
+    driver.do(b"a")
+    assert driver.next == "read"
+    clock.now += 0.001
+    driver.do(b"b", "take")
+    assert driver.statuses() == [408]
+
+
+def test_a_request_that_has_arrived_is_not_timed_out(
+    module: ModuleType, clock: Clock
+) -> None:
+    # We were busy: it has been in the kernel since before the deadline.
+    driver = Driver(module).do(GET[:-2])
+    clock.now += 60
+    driver.do(GET[-2:])
+    assert driver.next == "work"
+    driver.do("work", "take")
+    clock.now += 60
+    driver.do(GET, "work", "take")
+    assert driver.statuses() == [200, 200]
+
+
+def test_lingering_ends_although_data_keeps_arriving(
+    module: ModuleType, clock: Clock
+) -> None:
+    driver = Driver(module).do(BAD, "take")
+    until = clock.now + module.LINGER_MOST
+    while clock.now + 0.75 < until:
+        clock.now += 0.75
+        driver.do(b"more")
+        assert driver.next == "linger"
+        assert driver.life.deadline == min(clock.now + 1, until)
+    clock.now = until
+    driver.do(b"more")
+    assert driver.next == "close"
+
+
 def test_progress_gives_more_time(module: ModuleType, clock: Clock) -> None:
     driver = Driver(module).do(GET, "work")
     clock.now += 9
@@ -146,7 +188,7 @@ def test_progress_gives_more_time(module: ModuleType, clock: Clock) -> None:
 
 def test_not_kept(module: ModuleType) -> None:
     driver = Driver(module, keep=False).do(GET + GET, "work", "take")
-    assert driver.next == "drain"
+    assert driver.next == "linger"
     (answer,) = read_answers(driver.sent)
     assert answer.closes
 
@@ -155,9 +197,9 @@ def test_the_last_answer_when_we_stop(
     module: ModuleType, monkeypatch: Patch
 ) -> None:
     driver = Driver(module).do(GET + GET)
-    monkeypatch.setattr(module, "signals", [15])
+    monkeypatch.setattr(module, "shutting_down", [15])
     driver.do("work", "take")
-    assert driver.next == "drain"
+    assert driver.next == "linger"
     assert read_answers(driver.sent)[-1].closes
 
 
@@ -166,7 +208,7 @@ def test_health_checks_of_a_lame_duck(
 ) -> None:
     check = GET.replace(b"/ ", b"/healthz ")
     driver = Driver(module).do(check, "work", "take")
-    monkeypatch.setattr(module, "asked", [15])
+    monkeypatch.setattr(module, "signals_received", [15])
     driver.do(check, "take", GET, "work", "take")
     assert driver.statuses() == [200, 503, 200]
     assert driver.next == "read"
@@ -230,10 +272,10 @@ def test_nothing_is_sent_after_the_last_answer(
     play(driver, data, numbers)
     answers = driver.sent
     if driver.life.last and not driver.life.unsent:
-        if driver.next == "drain":
+        if driver.next == "linger":
             driver.do(GET, GET, b"x")
         assert (driver.sent, driver.life.unsent) == (answers, b"")
-        assert driver.next in ("drain", "close")
+        assert driver.next in ("linger", "close")
 
 
 @checked

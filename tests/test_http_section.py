@@ -1,4 +1,4 @@
-"""The HTTP section of the servers: bytes in, a request or an error out."""
+"""HTTP in web.py: bytes in, a request or an error out."""
 
 import random
 from types import ModuleType
@@ -16,8 +16,8 @@ from tools.servers import ROOT
 
 @pytest.fixture(scope="module")
 def http() -> ModuleType:
-    """Step 02, imported; test_same_bytes.py says that it is all of them."""
-    return load(ROOT / "02_sockets" / "server.py")
+    """web.py of step 02; test_folders.py compares the others with it."""
+    return load(ROOT / "02_sockets" / "web.py")
 
 
 # Hypothesis finds the same examples every time: stable, and a failure
@@ -92,7 +92,7 @@ def check_parse(http: ModuleType, data: bytes) -> bool:
     except http.BadRequest as error:
         assert error.status in (400, 414, 421, 431, 501, 505)
         to_head = data.removeprefix(b"\r\n").startswith(b"HEAD ")
-        answer = read_answer(http.refuse(error), to_head)
+        answer = read_answer(http.error_response(error), to_head)
         assert answer and answer.closes and answer.status == error.status
         assert bool(answer.body) != to_head
         return True
@@ -115,7 +115,8 @@ def test_nothing_else_is_raised(http: ModuleType, data: bytes) -> None:
 def test_refusals_say_if_trying_again_helps(
     http: ModuleType, status: int
 ) -> None:
-    answer = read_answer(http.refuse(http.BadRequest(status, "because")))
+    error = http.BadRequest(status, "because")
+    answer = read_answer(http.error_response(error))
     words = b"may help" if status in (408, 503) else b"will not help"
     assert answer and b"because" in answer.body
     assert b"Trying again " + words in answer.body
@@ -177,3 +178,11 @@ def test_good_requests(
         assert answer.closes == (not keep)
         said = answer.get("Connection") == "keep-alive"
         assert said == (keep and minor == 0)
+
+
+@pytest.mark.parametrize("rest", [b"", GET[3:]])
+def test_a_method_longer_than_any_line(http: ModuleType, rest: bytes) -> None:
+    # RFC 9112, section 3: 501, since no method that we know is so long.
+    with pytest.raises(http.BadRequest) as caught:
+        http.parse(b"A" * (http.MAX_LINE + 1) + rest)
+    assert caught.value.status == 501

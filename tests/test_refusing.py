@@ -41,10 +41,13 @@ LINES = [
         b"GET https://test/ HTTP/1.1", b"POST HTTPS://test/ HTTP/1.1",
         b"GET ftp://test/ HTTP/1.1", b"GET https:/// HTTP/1.1",
     ]),
-    ("version", 505, [b"GET / HTTP/2.0", b"GET / HTTP/3", b"GET / HTTP/0.9"]),
+    ("version", 505, [
+        b"GET / HTTP/2.0", b"GET / HTTP/3.0", b"GET / HTTP/0.9",
+    ]),
     ("no-version", 400, [
         b"GET / HTTX/1.1", b"GET / http/1.1", b"GET / HTTP/1.x",
-        b"GET / HTTP/", b"GET /",
+        b"GET / HTTP/", b"GET /", b"GET / HTTP/1", b"GET / HTTP/3",
+        b"GET / HTTP/01.01", b"GET / HTTP/1.10",
     ]),
 ]
 # Fields behind a good Host.

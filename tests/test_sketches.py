@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance import SketchRecorder
 from tests.process import Running, eventually, started
-from tests.test_same_bytes import difference
+from tests.test_folders import difference
 from tools.common.raw_client import GET, Client, NoAnswer
 from tools.data import sketches_seen
 from tools.data.rules_seen import EXPECTED, PASSED
@@ -20,7 +20,7 @@ from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 from tools.sketch import changed
 
 PATHS = sorted(ROOT.glob("0*/sketch.py"))
-ANSWER = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
+RESPONSE = b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
 DELAY = 0.1  # of a request, in every sketch
 MANY = 30  # clients: one after the other they take three seconds
 
@@ -29,7 +29,7 @@ OVERLAP = {"03", "05", "06", "07"}  # many wait at the same time
 SILENT = {"03", "04", "05", "06", "07"}  # a silent client is no trouble
 GROWS = {"03"}  # a thread more for each client
 # Lines that are new or gone since the sketch before, without docstrings.
-CHANGED = {"02": 21, "03": 3, "04": 17, "05": 17, "06": 36, "07": 36}
+CHANGED = {"02": 21, "03": 3, "04": 17, "05": 17, "06": 38, "07": 38}
 
 
 def step(path: Path) -> str:
@@ -47,7 +47,7 @@ def running(sketch: Path) -> Iterator[Running]:
     server = by_name(f"{step(sketch)}-sketch")
     with started(server, "--delay", f"{DELAY}") as it:
         with Client(it.port, GET) as client:
-            assert client.rest() == ANSWER
+            assert client.rest() == RESPONSE
         yield it
 
 
@@ -68,8 +68,8 @@ def test_is_short_and_plain(sketch: Path) -> None:
     doc = ast.get_docstring(ast.parse(text)) or ""
     assert doc.startswith(f"{step(sketch)}: ")
     assert doc.splitlines()[-1].startswith("Left out: ")
-    assert repr(ANSWER).replace("'", '"') in text
-    for name in ("listener", "ANSWER", "8000", "0.1"):
+    assert repr(RESPONSE).replace("'", '"') in text
+    for name in ("RESPONSE", "8000", "0.1"):
         assert name in text, name
 
 
@@ -90,7 +90,7 @@ def test_the_diff_is_the_idea(before: Path, after: Path) -> None:
 def test_waiting_overlaps_or_not(running: Running, sketch: Path) -> None:
     begin = time.monotonic()
     for client in [Client(running.port, GET) for _ in range(MANY)]:
-        assert client.rest() == ANSWER
+        assert client.rest() == RESPONSE
         client.close()
     # Waits one after the other cannot take less than this.
     shorter = time.monotonic() - begin < MANY * DELAY
@@ -100,12 +100,12 @@ def test_waiting_overlaps_or_not(running: Running, sketch: Path) -> None:
 def test_a_silent_client(running: Running, sketch: Path) -> None:
     with Client(running.port) as silent, Client(running.port, GET) as client:
         if step(sketch) in SILENT:
-            assert client.rest() == ANSWER
+            assert client.rest() == RESPONSE
             return
         with pytest.raises(NoAnswer):
             client.rest(timeout=1)
         silent.close()
-        assert client.rest() == ANSWER
+        assert client.rest() == RESPONSE
 
 
 def test_threads(running: Running, sketch: Path) -> None:

@@ -306,6 +306,17 @@ def test_send_now(bench: Bench, close: bool) -> None:
         bench.engine.close(fd)
 
 
+def test_a_late_segment_does_not_cost_the_response(bench: Bench) -> None:
+    # Bytes that are not read turn the close into a reset, and that throws
+    # away what the kernel has not sent yet.
+    client, fd = bench.one()
+    client.send(b"late")
+    bench.moment()
+    bench.send_now(fd, b"the last response", True)
+    bench.moment()
+    assert client.socket.recv(100) == b"the last response"
+
+
 def send_until_full(bench: Bench, fd: int, data: bytes, close: bool) -> int:
     """Offer all that is left until there is no room; how much went.
 

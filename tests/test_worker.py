@@ -4,8 +4,11 @@ Orders of completions that real clients bring about once in a long while.
 """
 
 import errno
+import math
 import socket
+import time
 from argparse import Namespace
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +23,7 @@ CLOCK = -1
 OK, NOT_FOUND = b"HTTP/1.1 200", b"HTTP/1.1 404"
 UNAVAILABLE = b"HTTP/1.1 503"
 FD = 500  # of the client
+MOST_KINDS = 256
 LAST = b"GET / HTTP/1.0\r\n\r\n"
 KEPT = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 CHECK = KEPT.replace(b"/ ", b"/healthz ")
@@ -38,19 +42,21 @@ class Script:
         self.failures: list[list[tuple[int, int]]] = []
         self.failed: list[tuple[int, int]] = []
         self.asked: list[tuple[Any, ...]] = []
+        self.number = 0  # of the batch
 
     def wait(self, block: bool = True) -> list[Completion]:
         if not self.batches:
             raise Done
+        self.number += 1
         self.failed = self.failures.pop(0) if self.failures else []
         return self.batches.pop(0)
 
-    def prepare(self, answer: bytes, last: bool) -> Namespace:
-        return Namespace(answer=answer, last=last)
+    def prepare(self, response: bytes, last: bool) -> Namespace:
+        return Namespace(response=response, last=last)
 
     def answers(self) -> list[bytes]:
         """The status lines of what was sent at once, in order."""
-        return [call[2].answer[:12] for call in self.of("send_now")]
+        return [call[2].response[:12] for call in self.of("send_now")]
 
     def __getattr__(self, name: str) -> Any:
         def note(*arguments: Any) -> None:
@@ -64,8 +70,16 @@ class Script:
 
 
 @pytest.fixture(scope="module")
-def step() -> ModuleType:
+def loaded() -> ModuleType:
     return load(ROOT / "07_parallel" / "server.py")
+
+
+@pytest.fixture
+def step(loaded: ModuleType) -> Iterator[ModuleType]:
+    """The server as a module; afterwards there was no signal."""
+    yield loaded
+    loaded.signals_received.clear()
+    loaded.shutting_down.clear()
 
 
 class Play:
@@ -96,7 +110,7 @@ class Play:
 @pytest.fixture
 def play(step: ModuleType) -> Play:
     """No work, and no answer that is prepared already."""
-    step.kind_of.cache_clear()
+    step.AtOnce.send.__globals__["kind_of"].cache_clear()
     return Play(step)
 
 
@@ -113,7 +127,8 @@ def test_a_last_answer_and_the_clock_in_one_batch(
 ) -> None:
     # The delay was as long as our patience: the answer is under way, so
     # nobody is too slow, and the connection is closed once.
-    monkeypatch.setattr(step, "HEAD_SECONDS", 0.0)
+    web = step.Client.data_received.__globals__
+    monkeypatch.setitem(web, "HEAD_SECONDS", 0.0)
     play = Play(step, delay=10)
     play.run([came(LAST)], [SLEPT_NOW, TICK], [TICK])
     assert [call[2].last for call in play.script.of("send_now")] == [True]
@@ -124,7 +139,7 @@ def test_a_last_answer_that_did_not_go(play: Play) -> None:
     play.script.failures = [[], [], [(FD, 100)]]
     play.run([came(LAST)], [TICK], [(SENT, FD, 400, b"", False)])
     ((_, _, ready),) = play.script.of("send_now")
-    assert play.script.of("send")[0][2] == ready.answer[100:]
+    assert play.script.of("send")[0][2] == ready.response[100:]
 
 
 def test_a_flood_behind_an_answer_is_paused(play: Play) -> None:
@@ -145,10 +160,10 @@ def test_who_is_late_itself_loses_no_patience(
 ) -> None:
     # A batch took longer than our patience; what clients sent meanwhile
     # may come with the next.
-    monkeypatch.setattr(step, "IDLE_SECONDS", 0.0)
+    web = step.Client.__init__.__globals__
+    monkeypatch.setitem(web, "IDLE_SECONDS", 0.0)
     moments = [0.0, 0.1, 20.0, 20.1, 20.2]
-    monkeypatch.setattr(step, "clock", lambda: moments[play.worker.batch])
-    play.worker.now = play.worker.looked = 0.0
+    monkeypatch.setattr(step, "clock", lambda: moments[play.script.number])
     play.run([came(KEPT)], [TICK], [came(KEPT, True)])
     assert not play.script.of("cancel") and not play.script.of("close")
     assert len(play.script.of("send_now")) == 2
@@ -191,11 +206,11 @@ def test_prepared_answers_are_of_this_second(
     step: ModuleType, play: Play, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(
-        step.time, "time", lambda: 1_000_000_000 + play.worker.batch // 3
+        time, "time", lambda: 1_000_000_000 + play.script.number // 3
     )
     play.run([came(KEPT)], *[[came(KEPT, True)]] * 3)
     sent = play.script.of("send_now")
-    dates = [call[2].answer.split(b"\r\n")[1] for call in sent]
+    dates = [call[2].response.split(b"\r\n")[1] for call in sent]
     assert [date[-6:-4] for date in dates] == [b"40", b"41", b"41", b"41"]
 
 
@@ -204,9 +219,9 @@ def test_prepared_answers_are_not_too_many(
 ) -> None:
     play.run([came(KEPT)], *(
         [came(KEPT.replace(b"a\r", b"%d\r" % number), True)]
-        for number in range(2 * step.MANY_KINDS)
+        for number in range(2 * MOST_KINDS)
     ))
-    assert len(play.worker.prepared) <= step.MANY_KINDS
+    assert len(play.worker.at_once.prepared) <= MOST_KINDS
 
 
 @pytest.mark.parametrize(("delay", "compute"), [(0.1, 0), (0.0, 1)])
@@ -215,28 +230,25 @@ def test_work_is_done_each_time(
 ) -> None:
     play = Play(step, delay, compute)
     play.run([came(KEPT)])
-    assert not play.worker.prepares and not play.worker.prepared
+    assert not play.worker.at_once.prepares
+    assert not play.worker.at_once.prepared
 
 
 @pytest.mark.parametrize(
     "words", [[b"stop"], [b"leave", b"leavestop"]], ids=str
 )
 def test_words_of_the_parent(
-    step: ModuleType, play: Play, monkeypatch: Patch, words: list[bytes]
+    step: ModuleType, play: Play, words: list[bytes]
 ) -> None:
     """They may come one by one, or together."""
-    monkeypatch.setattr(step, "asked", [])
-    monkeypatch.setattr(step, "signals", [])
     line = play.theirs.fileno()
     play.run(*[[(RECEIVED, line, 1, word, False)] for word in words])
-    assert step.asked and step.signals and play.worker.leaving
+    assert step.signals_received and step.shutting_down
+    assert play.worker.leave_until < math.inf
 
 
-def test_a_health_check_has_no_prepared_answer(
-    step: ModuleType, play: Play, monkeypatch: Patch
-) -> None:
+def test_a_health_check_has_no_prepared_answer(play: Play) -> None:
     """Nor is its own one prepared for others."""
-    monkeypatch.setattr(step, "asked", [])
     leave = (RECEIVED, play.theirs.fileno(), 5, b"leave", False)
     both = [came(CHECK, True)], [came(KEPT, True)]
     play.run([came(CHECK)], [came(CHECK, True)], [leave], *both, *both)

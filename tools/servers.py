@@ -143,13 +143,13 @@ SERVERS = (
     ),
     Server(
         "05", 5, "05_timer/server.py",
-        "the same loop, a Timer thread per wait", "a timer thread each",
-        _lessons(YES, YES, NO, YES, NO, NO),
-    ),
-    Server(
-        "05-heap", 5, "05_timer/heap.py",
         "the same loop, its timers in a heap", "a heap of timers",
         _lessons(YES, YES, YES, YES, NO, NO),
+    ),
+    Server(
+        "05-threads", 5, "05_timer/threads.py",
+        "the same loop, a Timer thread per wait", "a timer thread each",
+        _lessons(YES, YES, NO, YES, NO, NO),
     ),
     Server(
         "06", 6, "06_asyncio/server.py",

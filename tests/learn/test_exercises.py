@@ -1,6 +1,5 @@
 """Every exercise: its starter fails as recorded, its solutions pass."""
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from tools.learn import exercises
 from tools.learn.examine import Report
-from tools.learn.exercises import Exercise
+from tools.learn.exercises import FAMILIES, WEB, Exercise
 from tools.learn.record import text_of
 from tools.learn.spoiled import Pair, examining
 from tools.learn.tables import tables
@@ -20,7 +19,7 @@ EVERYTHING = exercises.everything()
 each = pytest.mark.parametrize("exercise", EVERYTHING, ids=lambda e: e.id)
 # One of each step is tried whenever the tests run, all when all is tried.
 QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
-MOST_LINES = 80  # of a starter: it shows its idea, on one page
+MOST_LINES = 84  # of a starter: it shows its idea, on one page
 
 
 def test_three_a_step() -> None:
@@ -49,20 +48,18 @@ def test_what_lies_beside_several_is_the_same() -> None:
     texts: dict[str, str] = {}
     for exercise in EVERYTHING:
         for name, text in exercise.companions().items():
-            if name.endswith(".py") and name != "web.py":
+            if name.endswith(".py"):
                 assert texts.setdefault(name, text) == text, exercise.id
 
 
 @each
-def test_web_shows_no_later_answer(exercise: Exercise) -> None:
-    text = exercise.companions().get("web.py", "")
-    if exercise.step < 4:
-        assert "class Client" not in text
-    if exercise.id < "03.2":  # it is what they write by hand
-        assert "class Connection" not in text
-    if text and exercise.step < 4:
-        named = re.findall(r"^(\w+)\(", text.split('"""')[1], re.MULTILINE)
-        assert named and all(f"\ndef {name}(" in text for name in named)
+def test_what_is_shared_is_the_steps_own(exercise: Exercise) -> None:
+    step = exercise.folder.parents[1]
+    found = exercise.companions()
+    shared = {WEB, *FAMILIES} & {*found}
+    assert (WEB in shared) == bool(exercise.like)
+    for name in shared:
+        assert found[name] == (step / name).read_text("utf-8")
 
 
 @each

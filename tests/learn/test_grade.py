@@ -682,13 +682,13 @@ def test_hostile_submissions(
 
 
 # What a submission may leave behind for our rights. It runs in one folder,
-# its file may be in another; the one test that changes web.py, and reads
-# notes, gives it --piece.
+# its file may be in another; the one test that changes clients.py, and
+# reads notes, gives it --piece.
 LEAVES = """\
 import contextlib, os, sys
-import web
+import clients
 here = os.path.dirname(os.path.abspath(__file__))
-web.note = lambda what: None
+clients.note = lambda what: None
 swaps = "--piece" in sys.argv
 for path in {f"{folder}/{left}" for folder in (here, os.getcwd())}:
     with contextlib.suppress(OSError):
@@ -699,7 +699,7 @@ if not swaps:
     sys.exit("it went on")
 """
 SWAPS = """\
-left = "web.py"
+left = "clients.py"
 def leave(path):
     text = open(path).read()
     os.unlink(path)

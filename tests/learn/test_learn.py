@@ -93,7 +93,7 @@ def test_start(desk: Desk) -> None:
     assert FIRST.title in said and "learn.sh check 02.1" in said
     assert desk.file.read_text() == STARTER
     assert {p.name for p in desk.file.parent.iterdir()} == {
-        "server.py", "task.md", "web.py"
+        "server.py", "task.md", "web.py", "accepting.py"
     }
     desk.file.write_text("# mine\n")
     for word in ("02.1", "2.1", "two_pieces"):

@@ -22,12 +22,12 @@ BARS = "#bars-many-p99-100"
 PRESETS = {
     "the seven steps": {"01", "02", "03", "04", "05", "06", "07"},
     "the variants": {
-        "03-pool", "05-heap", "06-executor", "06-protocol", "06-coroutines",
+        "03-pool", "05-threads", "06-executor", "06-protocol", "06-coroutines",
         "07-emulated",
     },
     "wait one at a time": {"01", "02", "04"},
-    "threads": {"03", "03-pool", "05", "06-executor"},
-    "event loops": {"05-heap", "06", "06-protocol", "06-coroutines"},
+    "threads": {"03", "03-pool", "05-threads", "06-executor"},
+    "event loops": {"05", "06", "06-protocol", "06-coroutines"},
     "many cores": {"07", "07-emulated"},
 }
 

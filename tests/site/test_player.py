@@ -44,12 +44,12 @@ FENCE = "```race\nservers: {}\ntitle: Some clients\n```\n\n"
 SOURCE = "```source\nfile: {}\nname: {}\n```\n\n"
 PAGES = {
     "index": "# Page\n\n"
-    + SOURCE.format("02", "talk, wait")
-    + SOURCE.format("03", "talk")
+    + SOURCE.format("02", "handle_client, wait")
+    + SOURCE.format("03", "handle_client")
     + FENCE.format("02, 03") + FENCE.format("06-executor, 07"),
     "steps/families": "# Families\n\n" + "".join(
         FENCE.format(names)
-        for names in ("01, 04", "03-pool, 05", "06-executor", "06, 07")
+        for names in ("01, 04", "03-pool, 05-threads", "06-executor", "06, 07")
     ),
 }
 
@@ -259,8 +259,8 @@ def line_of(file: str, function: str, text: str) -> str:
 
 
 def test_the_line_that_runs_is_lit(player: Player) -> None:
-    one = line_of("02", "talk", SLEEP)
-    many = line_of("03", "talk", SLEEP)
+    one = line_of("02", "handle_client", SLEEP)
+    many = line_of("03", "handle_client", SLEEP)
     sleeping = sum(
         span.begin <= ASLEEP < span.end
         for lane in MANY.lanes for span in lane.spans
@@ -280,7 +280,7 @@ def test_the_line_that_runs_is_lit(player: Player) -> None:
     )
     text = pieces.read("02")
     assert copied.rstrip() == "\n\n\n".join(
-        pieces.find(text, name).text for name in ("talk", "wait")
+        pieces.find(text, name).text for name in ("handle_client", "wait")
     )
     code = player.page.locator("code[data-file]").first
     height = code.evaluate("code => code.scrollHeight")

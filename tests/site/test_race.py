@@ -22,8 +22,9 @@ from tools.site.race_stage import Move
 STAGES = {
     "01": ("one", 1, 0), "02": ("one", 1, 0), "03": ("threads", 20, 0),
     "03-pool": ("threads", 10, 0), "04": ("one", 1, 0),
-    "05": ("timers", 20, 0), "05-heap": ("loop", 0, 1), "06": ("loop", 0, 1),
-    "06-executor": ("queue", 6, 1), "06-protocol": ("loop", 0, 1),
+    "05": ("loop", 0, 1), "05-threads": ("timers", 20, 0),
+    "06": ("loop", 0, 1), "06-executor": ("queue", 6, 1),
+    "06-protocol": ("loop", 0, 1),
     "07": ("workers", 0, 2), "07-emulated": ("workers", 0, 2),
 }  # fmt: skip
 RUNS = {
@@ -100,16 +101,16 @@ def test_a_ring_is_the_thread_that_waits_for_the_request() -> None:
 
 
 def test_timers_are_told_from_threads_that_serve() -> None:
-    made = race_stage.stage(RUNS["05"])
+    made = race_stage.stage(RUNS["05-threads"])
     assert made.label == "20 timer threads beside the loop"
     assert race_stage.stage(RUNS["03"]).label == "20 threads"
     # A timer of a process among several is one as well; one thread that
     # is none makes the box a box of threads.
-    lanes = RUNS["05"].lanes
+    lanes = RUNS["05-threads"].lanes
     several = [replace(x, name=f"worker 1, {x.name}") for x in lanes]
     mixed = [*lanes[:-1], replace(lanes[-1], name="thread 20")]
     for found, family in ((several, "timers"), (mixed, "threads")):
-        changed = replace(RUNS["05"], lanes=found)
+        changed = replace(RUNS["05-threads"], lanes=found)
         assert race_stage.stage(changed).family == family
 
 
@@ -284,25 +285,25 @@ def test_a_changed_server_is_an_error() -> None:
 
 
 SLEEP = "time.sleep(options.delay)"
-SELECT = "ready = clients.selector.select(TICK)"
-ACCEPT = "sock, _ = listener.accept()"
+SELECT = "for key, _ in clients.selector.select({}):"
+ACCEPT = "sock = accept(listener)"
 LIT = {  # server -> its lines, and how many threads are on one at most
     # The head and the page of http.server are two lines.
     "01": {"time.sleep(self.options.delay)": 1, "self.end_headers()": 1,
            "self.wfile.write(PAGE)": 1, "server.handle_request()": 1},
     "02": {SLEEP: 1, ACCEPT: 1,
-           "connection.came(sock.recv(RECV_SIZE))": 1,
-           "connection.sent(sock.send(connection.unsent))": 1},
+           "connection.data_received(sock.recv(RECV_SIZE))": 1,
+           "connection.data_sent(sock.send(connection.unsent))": 1},
     "03": {SLEEP: 20, ACCEPT: 1},
     "03-pool": {SLEEP: 10, ACCEPT: 1},
-    "04": {SLEEP: 1, "sock, _ = self.listener.accept()": 1},
-    "05": {SELECT: 1, "sock, _ = self.listener.accept()": 1},
-    "05-heap": {"ready = clients.selector.select(pause())": 1},
+    "04": {SLEEP: 1, "clients.accept()": 1},
+    "05-threads": {SELECT.format("TICK"): 1, "clients.accept()": 1},
+    "05": {SELECT.format("timeout()"): 1, "clients.accept()": 1},
     "06": {"await asyncio.sleep(options.delay)": 20},
     "06-executor": {SLEEP: 6},
     "06-protocol": {},
-    "07": {"batch = engine.wait(block=not self.again)": 2},
-    "07-emulated": {"batch = engine.wait(block=not self.again)": 2},
+    "07": {"batch = engine.wait(self.block)": 2},
+    "07-emulated": {"batch = engine.wait(self.block)": 2},
 }  # fmt: skip
 
 
@@ -348,9 +349,9 @@ def test_a_wait_and_its_line(
 
 
 def test_shown_lines_say_where_they_are_from(render: Render) -> None:
-    name = "04_selectors/server.py"
+    name = "04_selectors/clients.py"
     html = render(
-        f"```source\nfile: {name}\nname: serve, Clients, Client\n```"
+        f"```source\nfile: {name}\nname: Clients, Client\n```"
     )
     assert f'<code data-file="{name}">' in html
     block = html.partition("<code")[2].partition("</code>")[0]

@@ -18,8 +18,8 @@ MODELS = {
     "03": (21, 20, 20),
     "03-pool": (11, 10, 10),
     "04": (1, 1, 1),
-    "05": (21, 20, 20),
-    "05-heap": (1, 0, 20),
+    "05": (1, 0, 20),
+    "05-threads": (21, 20, 20),
     "06": (1, 0, 20),
     "06-executor": (7, 6, 20),
     "06-coroutines": (1, 0, 20),
@@ -146,7 +146,7 @@ def test_lanes_have_names(found: Recording) -> None:
         assert names == ["worker 1", "worker 2"]
         assert [lane.worker for lane in found.lanes] == [0, 1]
         return
-    kind = recording.TIMER if found.server == "05" else "thread"
+    kind = recording.TIMER if found.server == "05-threads" else "thread"
     others = [f"{kind} {number}" for number in range(1, len(names))]
     assert names == ["main", *others]
     assert {lane.worker for lane in found.lanes} == {0}

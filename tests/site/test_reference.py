@@ -34,16 +34,16 @@ buffer busy-loop c10k callback chunked client closed-load completion
 concurrency connection context-switch coordinated-omission coroutine
 cpu-bound deadlock delayed-acknowledgement descriptor edge-triggered emfile
 ephemeral-port epoll event-loop executor fork framing free-threading future
-generator gil graceful-shutdown half-close head header-field heap
-io-bound io_uring iocp keep-alive kernel kqueue latency level-triggered
-littles-law listening-socket load-generator lock loopback median multishot
-nagles-algorithm non-blocking open-load parallelism parked percentile
-pipelining poll pool port pre-fork process provided-buffer queue
-race-condition readiness request reset response ring round-trip
-so_reuseaddr so_reuseport scheduler select selector self-pipe-trick signal
-slow-client socket starvation status-code stream sweep switch-interval
-system-call tail-latency task tcp thread throughput time-out timer-heap
-time_wait tracing traceback warm-up worker zero-copy
+generator gil graceful-shutdown half-close head header-field heap io-bound
+io-multiplexing io_uring iocp keep-alive kernel kqueue latency
+level-triggered littles-law listening-socket load-generator lock loopback
+median multishot nagles-algorithm non-blocking open-load parallelism parked
+percentile pipelining poll pool port pre-fork proactor process
+provided-buffer queue race-condition reactor readiness request reset
+response ring round-trip so_reuseaddr so_reuseport scheduler select selector
+self-pipe-trick signal slow-client socket starvation status-code stream
+sweep switch-interval system-call tail-latency task tcp thread throughput
+time-out timer-heap time_wait tracing traceback warm-up worker zero-copy
 """
 OURS = ("Our servers", "`./bench.sh`", "`./test.sh`", "The site")
 NOT_OURS = {

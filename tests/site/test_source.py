@@ -35,15 +35,12 @@ async def later() -> None:
     """Later."""
 
 
-# === HTTP, the same in every step ===================================
+# === HTTP ============================================================
 # About it.
 
 
 def shared() -> None:
     """Shared."""
-
-
-# === Command line, the same in every step ===========================
 
 
 if __name__ == "__main__":
@@ -77,50 +74,51 @@ def test_a_missing_name_is_an_error() -> None:
             source.find(FILE, name)
 
 
-def test_the_idea_stands_between_docstring_and_banner() -> None:
-    idea = source.idea(FILE)
-    assert (idea.first, idea.last) == (6, 25)
+def test_files_are_named_by_server_or_by_path() -> None:
+    for server in SERVERS:
+        assert source.label(server.name) == server.file
+    assert source.label("02_sockets/web.py") == "02_sockets/web.py"
+    for name, why in (
+        ("02_sockets/nothing.py", "no file"), ("../web.py", "not in this"),
+    ):
+        with pytest.raises(SiteError, match=why):
+            source.read(name)
 
 
-def test_every_server_has_an_idea() -> None:
-    for one in SERVERS:
-        idea = source.idea(source.read(one.name)).text
-        assert "def " in idea
-        assert "# ===" not in idea
-        assert "def between(" not in idea  # of the command line section
-
-
-def test_diff_leaves_the_shared_sections_out() -> None:
+def test_diff_shows_all_of_both_files() -> None:
     new = FILE.replace("LIMIT = 3", "LIMIT = 5").replace(
         "    later()", "    main()"
     )
-    new = new.replace('"""Shared."""', '"""Changed, not shown."""')
+    new = new.replace("The top.", "The end.").replace("import os", "import re")
     found = source.changes(FILE, new)
-    assert (found.added, found.removed) == (2, 2)
-    assert "+LIMIT = 5  # bytes" in found.text
-    assert "+    main()" in found.text
-    assert "shown" not in found.text
+    assert (found.added, found.removed) == (4, 4)
+    for line in (
+        '+"""The end.', "+import re", "+LIMIT = 5  # bytes", "+    main()"
+    ):
+        assert line in found.text.splitlines()
     assert "@@" not in found.text
+    assert "Two lines." in found.text
+    assert "Two lines." not in source.changes(FILE, new, context=0).text
     with pytest.raises(SiteError, match="do not differ"):
         source.changes(FILE, FILE)
 
 
 def test_source_fence(render: Render) -> None:
-    text = source.read("03-pool")
-    serve, page, head, line = (
+    text = source.read("03_threading/web.py")
+    main, page, head, line = (
         source.find(text, name)
-        for name in ("serve", "PAGE", "MAX_HEAD", "MAX_LINE")
+        for name in ("main", "PAGE", "MAX_HEAD", "MAX_LINE")
     )
     for what, lines in (
-        ("name: serve", f"{serve.first} to {serve.last}"),
+        ("name: main", f"{main.first} to {main.last}"),
         # Neighbours are one run of lines.
         ("name: MAX_HEAD, MAX_FIELDS, PAGE, MAX_LINE",
          f"{head.first} to {head.last + 1}, {page.first} to {page.last}, "
          f"{line.first}"),
         ("whole: yes", f"1 to {len(text.splitlines())}"),
     ):  # fmt: skip
-        html = render(f"```source\nfile: 03-pool\n{what}\n```")
-        assert f">03_threading/pool.py, lines {lines}</span>" in html
+        html = render(f"```source\nfile: 03_threading/web.py\n{what}\n```")
+        assert f">03_threading/web.py, lines {lines}</span>" in html
         assert "language-python" in html
 
 

@@ -25,7 +25,7 @@ ORDER = [
     "When it is the right one",
     "Exercises",
 ]
-EXCERPT = re.compile(r"(?m)^ *file: (\S+)\n *(name|idea): (.+)$")
+EXCERPT = re.compile(r"(?m)^ *file: (\S+)\n *name: (.+)$")
 NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 each = pytest.mark.parametrize("page", STEPS, ids=lambda page: page.stem)
 
@@ -49,15 +49,23 @@ def test_the_headings_stand_in_one_order(page: Path) -> None:
     assert found[0] == ORDER[0]
 
 
-def unexplained(file: str, key: str, names: str) -> set[str]:
-    """Names that an excerpt of a file uses and the file defines elsewhere."""
+def unexplained(file: str, names: str) -> set[str]:
+    """Names that an excerpt of a file uses and that come from elsewhere.
+
+    That is the rest of the file, or a module beside it.
+    """
     text = source.read(file)
-    pieces = (
-        [source.find(text, name.strip()) for name in names.split(",")]
-        if key == "name" else [source.idea(text)]
-    )  # fmt: skip
+    pieces = [source.find(text, name.strip()) for name in names.split(",")]
     shown = ast.parse("\n".join(piece.text for piece in pieces))
-    return (made(ast.parse(text)) - made(shown)) & {
+    whole = ast.parse(text)
+    beside = {path.stem for path in source.path(file).parent.glob("*.py")}
+    taken = {
+        name.name
+        for node in whole.body
+        if isinstance(node, ast.ImportFrom) and node.module in beside
+        for name in node.names
+    }
+    return ((made(whole) | taken) - made(shown)) & {
         node.id for node in ast.walk(shown) if isinstance(node, ast.Name)
     }
 

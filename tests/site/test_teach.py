@@ -229,7 +229,7 @@ SHOWS: dict[str, Callable[[Seen], object]] = {
     ),
     "blocked": lambda seen: in_a_line(seen.clients[0]),
     "timers": timers,
-    "bell": lambda seen: "curl: (28)" in seen.clients[1],
+    "byte": lambda seen: "curl: (28)" in seen.clients[1],
     "nothing": nothing,
     "culprit": culprit,
     "pressure": pressure,

@@ -40,11 +40,12 @@ def main(fault: str) -> None:
     sys.path.insert(0, str(ROOT / "03_threading"))
     sys.argv += ["--delay", "0"]
     step: Any = importlib.import_module("server")
-    served, talked, respond = step.serve, step.talk, step.respond
+    web: Any = importlib.import_module("web")
+    served, talked, respond = step.serve, step.handle_client, web.respond
     clients, requests = itertools.count(1), itertools.count(1)
     kept: list[socket.socket] = []
 
-    def talk(sock: socket.socket, options: object) -> None:
+    def handle_client(sock: socket.socket, options: object) -> None:
         came = b""
         with contextlib.suppress(ConnectionError):  # the client has gone
             came = sock.recv(1, socket.MSG_PEEK)
@@ -97,5 +98,5 @@ def main(fault: str) -> None:
         raise SystemExit("no such colour")
     if fault == "never ready":
         time.sleep(600)
-    step.talk, step.respond = talk, answer
+    step.handle_client, web.respond = handle_client, answer
     step.main(serve)

@@ -138,7 +138,7 @@ def test_the_least_of_files_threads_and_memory_counts(
     assert (found.clients, found.stop[:8]) == (800, "threads:")
     assert "kernel.pid_max" in found.stop  # the other is the server's own
     assert fit("03", 800, 20_000, 0.0) == Fit(800)
-    assert fit("05-heap", 900, 20_000, 0.0) == Fit(900)
+    assert fit("05", 900, 20_000, 0.0) == Fit(900)
     found = fit("06", 65_536, 20_000, 83_616.0)
     assert (found.clients, found.stop[:7]) == (8_000, "memory:")
     assert "would take 5.5 GB, 1.0 GB are free" in found.stop
@@ -240,14 +240,16 @@ def test_no_more_threads_is_said(tmp_path: Path) -> None:
     # 8 MiB of address space for a stack: some fit, 300 do not.
     done = subprocess.run(
         ["bash", "-c", "ulimit -s 8192 -v 1500000; exec \"$@\"", "bash",
-         sys.executable, "-m", "tools.bench", "hold", "--only", "05",
+         sys.executable, "-m", "tools.bench", "hold",
+         "--only", "05-threads",
          "--clients", "300", "--delay", "3", "--patience", "5",
          "--output", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     point = load(tmp_path).points[0]
-    assert (point.server, point.status, point.end) == ("05", "failed", True)
+    assert point.server == "05-threads"
+    assert (point.status, point.end) == ("failed", True)
     assert point.reason.startswith("threads: the server had ")
     assert 0 < point.runs[0].requests < 300
     assert "Traceback" not in done.stdout + done.stderr
@@ -271,8 +273,8 @@ def test_descriptors_end_a_row(
 ) -> None:
     # What is held already is not tried again.
     code, results = run(
-        hold, tmp_path, "--only", "05-heap", "--clients", f"{first},400,500",
-        "--delay", "1.5",
+        hold, tmp_path, "--only", "06-protocol",
+        "--clients", f"{first},400,500", "--delay", "1.5",
     )
     assert code == 0
     few, more = results.points
@@ -342,7 +344,7 @@ def test_the_delay_grows_until_all_are_open_at_once(
 
     monkeypatch.setattr(hold, "MARGIN_SECONDS", 2.0)
     monkeypatch.setattr(hold, "hold", measure)
-    _, results = run(hold, tmp_path, "--only", "05-heap", "--clients", "5")
+    _, results = run(hold, tmp_path, "--only", "06-protocol", "--clients", "5")
     assert seen == delays
     assert results.points[0].reason.startswith(reason)
     assert bool(results.points[0].reason) == bool(reason)

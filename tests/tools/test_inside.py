@@ -58,10 +58,11 @@ def test_the_record_shows_what_the_page_tells() -> None:
     found = {p.server: p.runs[0] for p in load(DATA / "labs-inside").points}
     assert {name: seen(one) for name, one in found.items()} == TOLD
     if "py-spy" in found["02"].texts:
-        assert [*stacks(found["02"])] == ["talk"]
-        assert [*stacks(found["03"])] == ["socket.accept", *["talk"] * 6]
+        assert [*stacks(found["02"])] == ["handle_client"]
+        threads = ["socket.accept", *["handle_client"] * 6]
+        assert [*stacks(found["03"])] == threads
         assert [*stacks(found["04"])] == ["go_on"]
-        assert "talk" not in found["06"].texts["py-spy"]
+        assert "handle_client" not in found["06"].texts["py-spy"]
 
 
 def test_the_record_names_no_place_of_this_machine() -> None:

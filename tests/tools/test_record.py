@@ -195,7 +195,7 @@ def test_what_each_server_promises() -> None:
 
 
 @pytest.mark.parametrize(("name", "promised", "length", "sentence"), [
-    ("05", 20, 219_000, "2 requests at once instead of 20"),
+    ("05-threads", 20, 219_000, "2 requests at once instead of 20"),
     ("04", 1, 219_000, "2 requests at once instead of 1"),
     ("06", 2, 220_001, "it took 220 ms, more than 220"),
     ("06", 2, 220_000, ""),
@@ -260,7 +260,7 @@ def test_servers_are_recorded(tmp_path: Path, monkeypatch: Patch) -> None:
         for client in found.clients:
             assert client.answered - client.read >= found.delay * 1e6
 
-    servers = [by_name(n) for n in ("03", "05", "06-executor", "07")]
+    servers = [by_name(n) for n in ("03", "05-threads", "06-executor", "07")]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(check, servers))
 

@@ -33,7 +33,11 @@ class Made:
         return sorted(root.glob(self.files))
 
 
-EVERY = tuple(server.file for server in SERVERS)
+EVERY = (  # all that serves: no sketch, no lab, no exercise
+    *(server.file for server in SERVERS), "02_sockets/web.py",
+    "03_threading/accepting.py", "05_timer/clients.py",
+    "06_asyncio/lifecycle.py",
+)
 THREADS, CORES = "03_threading/server.py", ":(glob)07_parallel/*.py"
 # Folder of docs/data -> ./bench.sh ..., and what that measures.
 RUNS: dict[str, tuple[str, ...]] = {

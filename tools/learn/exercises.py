@@ -17,32 +17,10 @@ from markdown.extensions import toc  # type: ignore[import-untyped]
 
 from tools.servers import ROOT
 
-# web.py is cut from these: what 02 and 03 share, and below it what 04 and
-# 05 share and what all do. No step sees what a later exercise asks for.
-BLOCKING = ROOT / "02_sockets" / "server.py"
-LOOP = ROOT / "04_selectors" / "server.py"
-BANNER = "\n# === "
-END = '\n\nif __name__ == "__main__":'
+# What a step's servers share. Beside an exercise that is a server stands
+# the first, and of the others what a file of the exercise imports.
+WEB, *FAMILIES = ("web.py", "accepting.py", "clients.py", "lifecycle.py")
 HINT = re.compile(r"^## Hint\b.*\n", re.MULTILINE)
-IMPORT = re.compile(r"(?:from [a-z.]+ )?import (\w+)")  # of one name
-CONTENTS = '''\
-"""What the servers share. You need not read it to use it:
-
-main(serve)         reads the command line, listens, calls serve
-announce(listener)  prints the line "Serving on ..."
-accept(listener)    the next client's socket; None: nobody is there
-stopping()          has somebody pressed Ctrl-C?
-parse(received)     the first request in these bytes; None: its end is
-                    still to come; raises BadRequest(status, reason)
-respond(request, keep_alive)  the answer to a request, as bytes
-refuse(error)       the answer to a BadRequest, as bytes
-compute(steps)      keeps the processor busy, as --compute asks for
-count(requests=1)   counts for the line that is printed at the end
-
-It is cut from 02_sockets/server.py, where it stands below the idea.
-"""
-
-'''
 home = ROOT  # or another folder laid out like it: a set of exercises
 KEYS = {"title", "minutes", "read", "file", "beside", "writes", "like"}
 
@@ -115,73 +93,26 @@ class Exercise:
 
     def companions(self) -> dict[str, str]:
         """The files that a student's file may import: name -> text."""
+        (step,) = ROOT.glob(f"{self.step:02}_*")
         found = {}
-        step = self.folder.parents[1].name
         for name in self.beside:
-            near = (
-                self.folder / name, self.folder.parent / name,
-                ROOT / step / name,
-            )
+            near = (self.folder / name, self.folder.parent / name, step / name)
             path = next((p for p in near if p.exists()), near[0])
             found[name] = path.read_text("utf-8")
         if not self.like:
             return found
-        connection = "web.Connection" in self.starter.read_text("utf-8")
-        text = web() if self.step > 3 else early_web(connection)
-        return {"web.py": text, **found}
+        ours = (self.starter, self.solution, self.another)
+        texts = [path.read_text("utf-8") for path in ours if path]
+        texts += found.values()
+        shared = [WEB, *(f for f in FAMILIES if imports(f, texts))]
+        return {f: (step / f).read_text("utf-8") for f in shared} | found
 
 
-@functools.cache
-def early_web(connection: bool) -> str:
-    """web.py up to step 03: nothing of the loop, and what it has, first.
-
-    connection: with the life of a connection, which 02 does by hand.
-    """
-    imports, body = shared(BLOCKING)
-    if not connection:
-        begin = body.index("\n# === Connection")
-        seconds = body[body.index("\nHEAD_SECONDS"):body.index("\nclock =")]
-        end = body.index("\n# === HTTP")
-        body = f"{body[:begin]}{seconds}\n{body[end:]}"
-    needed = "\n".join(
-        line for line in imports.splitlines()
-        if not (name := IMPORT.fullmatch(line))
-        or re.search(rf"\b{name[1]}\b", body)
-    )
-    return f"{CONTENTS}{needed}\n\n{body}\n"
-
-
-@functools.cache
-def web() -> str:
-    """web.py: what the servers share, section by section.
-
-    Cut from steps 02 and 04, so that an exercise shows nothing but its
-    idea.
-    """
-    _, listener = shared(BLOCKING)
-    listener = listener[:listener.index(BANNER, 1)]
-    imports, body = shared(LOOP)
-    docstring = (
-        '"""What the servers share: all but their ideas.\n\n'
-        "The exercises import it, so that their own files show nothing\n"
-        "but how they wait. It is cut from 02_sockets/server.py and\n"
-        "04_selectors/server.py, where it stands below the idea.\n"
-        '"""\n\n'
-    )
-    return f"{docstring}{imports}\n\n{listener}{body}\n"
-
-
-def shared(path: Path) -> tuple[str, str]:
-    """The imports of a server, and its text from the first banner on."""
-    text = path.read_text("utf-8")
-    head, banner, rest = text.partition(BANNER)
-    if not banner or END not in rest:
-        raise ExerciseError(f"{path.name} has no banner {BANNER!r}")
-    imports = head[head.index("from __future__"):head.index("\n\n\n")]
-    body = rest[:rest.index(END)].rstrip().replace(  # not the help of web.py
-        "description=__doc__", 'description=sys.modules["__main__"].__doc__'
-    )
-    return imports, banner + body
+def imports(file: str, texts: list[str]) -> bool:
+    """Does one of these texts import this file?"""
+    module = re.escape(file.removesuffix(".py"))
+    found = re.compile(rf"^(?:from|import) {module}\b", re.MULTILINE)
+    return any(map(found.search, texts))
 
 
 def everything() -> tuple[Exercise, ...]:

@@ -36,7 +36,7 @@ PAGE = "exercises/mystery.md"
 KEPT = ".mystery.json"  # in my/
 Rounds = list[tuple[str, str]]  # which server it was, and what was said
 # Nobody can tell these from another from outside: name -> the other's.
-ALIKE = {"06-protocol": "06", "06-coroutines": "05-heap"}
+ALIKE = {"06-protocol": "06", "06-coroutines": "05"}
 ANSWERS = tuple(s.name for s in SERVERS if s.name not in ALIKE)
 MAIN = 'if __name__ == "__main__":\n'
 # http.server names itself in each answer, and no other server does.
@@ -97,14 +97,13 @@ def disguised(server: Server, delay: float) -> Iterator[Launched]:
     words = ["--port", "0", "--delay", str(delay), *server.options]
     if server.step == 7:  # the same on every machine
         words += ["--workers", "2", "--worker-kind", "process"]
-    begins = f"{MAIN}    sys.argv += {words!r}\n"
+    begins = f"{MAIN}    import sys\n    sys.argv += {words!r}\n"
     begins += NAMELESS if server.step == 1 else ""
     with contextlib.ExitStack() as stack:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
-            if server.step == 7:  # a folder: it has its own modules
-                for path in server.path.parent.glob("*.py"):
-                    shutil.copy(path, place)
+            for path in server.path.parent.glob("*.py"):  # what it imports
+                shutil.copy(path, place)
             text = server.path.read_text("utf-8").replace(MAIN, begins)
             (place / "server.py").write_text(text, "utf-8")
             process = Launched([sys.executable, "server.py"], cwd=place)

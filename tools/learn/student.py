@@ -40,6 +40,10 @@ MOST_SHOWN = 2000  # characters of the last line of a traceback
 LEFT_BYTES = 1 << 20  # of a file that a program has left
 LAST_LINES, LAST_BYTES = 40, 4000  # of what a program wrote, beside a failure
 LAST_CALL = re.compile(r'  File ".*?([^/"]+)", line (\d+)')
+# Given to the student: an error in one of these is one of its caller.
+OURS = (
+    "web.py", "accepting.py", "clients.py", "lifecycle.py", "emulated.py",
+)
 # How Python is run, unless behind a cage: who prints for ever fills no
 # disk (blocks of 512 bytes: 16 MB).
 PYTHON = ["sh", "-c", 'ulimit -f 32768; exec "$0" "$@"', sys.executable]
@@ -792,7 +796,7 @@ def last_error(text: str) -> str:
     if not lines:
         return "it said nothing on stderr"
     calls = [m for line in lines if (m := LAST_CALL.match(line))]
-    own = [m for m in calls if m[1] not in ("web.py", "emulated.py")]
+    own = [m for m in calls if m[1] not in OURS]
     where = ""
     if calls and "Traceback" in text:
         call = next(

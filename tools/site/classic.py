@@ -54,7 +54,7 @@ CLASSICS = (
         1, 1, 18, 999, 1004, 1005, 1024,
     ),
     Classic(
-        "05", "selectors, threading.Timer", 90.31, 11.073,
+        "05-threads", "selectors, threading.Timer", 90.31, 11.073,
         4, 1, 21, 110, 104, 114, 154,
     ),
     Classic("06", "asyncio", 82.91, 12.061, 10, 15, 20, 119, 120, 120, 141),

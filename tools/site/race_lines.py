@@ -60,18 +60,18 @@ wait   during any Handler.do_GET     time.sleep(self.options.delay)
 write  first  any Handler.do_GET     self.end_headers()
 write  after  any Handler.do_GET     self.wfile.write(""")
 BLOCKING = """\
-accept any    any  accept sock, _ = listener.accept()
-wait   nobody {}   accept sock, _ = listener.accept()
-read   any    any  wait   sock.recv(RECV_SIZE)
-wait   before any  wait   sock.recv(RECV_SIZE)
-wait   during any  talk   time.sleep(options.delay)
-write  any    any  wait   sock.send(connection.unsent)
-wait   after  any  wait   sock.recv(RECV_SIZE)"""
+accept any    any  serve         accept(listener)
+wait   nobody {}   serve         accept(listener)
+read   any    any  wait          sock.recv(RECV_SIZE)
+wait   before any  wait          sock.recv(RECV_SIZE)
+wait   during any  handle_client time.sleep(options.delay)
+write  any    any  wait          sock.send(connection.unsent)
+wait   after  any  wait          sock.recv(RECV_SIZE)"""
 SERVING = _table("""\
-accept any    any Clients.accept self.listener.accept()
-read   before any go_on          sock.recv(RECV_SIZE)
-read   after  any go_on          sock.recv(RECV_SIZE)
-write  any    any go_on          sock.send(connection.unsent)""")
+accept any    any serve  clients.accept()
+read   before any resume sock.recv(RECV_SIZE)
+read   after  any resume sock.recv(RECV_SIZE)
+write  any    any resume sock.send(connection.unsent)""")
 SELECT = "serve clients.selector.select"
 STREAMS = _table("write first loop wait writer.write(connection.unsent)")
 # The engine does the rest, in the kernel or in emulated.py.
@@ -87,20 +87,20 @@ wait   nobody single run_worker queue.get()"""),
     # Its one thread waits for single requests as well.
     "04": _table(f"""\
 wait nobody any {SELECT}(TICK)
-wait during any go_on time.sleep(""") + SERVING,
-    # A timer's own wait is inside threading.
+wait during any resume time.sleep(""") + SERVING,
     "05": _table(f"""\
+wait nobody loop {SELECT}(timeout())""") + SERVING,
+    # A timer's own wait is inside threading.
+    "05-threads": _table(f"""\
 wait  nobody loop   {SELECT}(TICK)
-write any    single ring        bell.send(
-read  nobody loop   finish_work alarm.recv(""") + SERVING,
-    "05-heap": _table(f"""\
-wait nobody loop {SELECT}(pause())""") + SERVING,
+write any    single wake_loop   wake_send.send(
+read  nobody loop   finish_work wake_recv.recv(""") + SERVING,
     # asyncio selects, accepts and receives; our coroutines stand still.
     "06": STREAMS + _table("""\
-parked any any talk await asyncio.sleep("""),
+parked any any handle_client await asyncio.sleep("""),
     "06-executor": STREAMS + _table("""\
 wait   during single work time.sleep(options.delay)
-parked any    any    talk await loop.run_in_executor("""),
+parked any    any    handle_client await loop.run_in_executor("""),
     "06-protocol": (),
     "07": ENGINE,
     "07-emulated": ENGINE,

@@ -2,7 +2,8 @@
 
 Fence ``source``: ``file`` and either ``name`` (of functions and classes,
 comma between) or ``whole: yes``. Fence ``stepdiff``: ``from``, ``to`` and
-perhaps ``context``, how many equal lines stand around.
+perhaps ``context``, how many equal lines stand around. A file is named by
+its path (``02_sockets/web.py``), a server's also by the server's name.
 """
 
 import ast
@@ -18,10 +19,6 @@ from tools.servers import ROOT, SERVERS
 from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence_call import code, fence
-
-# Below the first such line every server is the same: "# === HTTP, ... ===".
-BANNER = re.compile(r"# ={3,} .* =+")
-START = 'if __name__ == "__main__":'
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def find(text: str, name: str) -> Piece:
         body = getattr(node, "body", [])
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
-    above = re.compile(rf"^ {{{node.col_offset}}}#(?! =)")
+    above = re.compile(rf"^ {{{node.col_offset}}}#")
     while first > 1 and above.match(lines[first - 2]):
         first -= 1
     piece = cut(lines, first, node.end_lineno or 0)
@@ -109,41 +106,19 @@ def _names(node: ast.stmt) -> list[str]:
     return []
 
 
-def idea(text: str) -> Piece:
-    """The part in which the steps differ: all above the first banner.
-
-    The docstring at the top is left out.
-    """
-    lines = text.splitlines()
-    banners = [at for at, line in enumerate(lines) if BANNER.fullmatch(line)]
-    last = banners[0] if banners else len(lines)
-    tree = ast.parse(text)
-    described = ast.get_docstring(tree) is not None
-    first = (tree.body[0].end_lineno or 0) if described else 0
-    return cut(lines, first + 1, last)
-
-
 def changes(old: str, new: str, context: int = 2) -> Diff:
-    """The diff of the parts in which two servers differ."""
-    lines = list(
-        difflib.unified_diff(_own(old), _own(new), n=context, lineterm="")
-    )[2:]
+    """The diff of two files, without its line numbers."""
+    lines = list(difflib.unified_diff(
+        old.splitlines(), new.splitlines(), n=context, lineterm=""
+    ))[2:]
     if not lines:
         raise SiteError("the two files do not differ")
-    # Line numbers are of the cut parts, not of the files: of no use.
     body = ["\u22ee" if line.startswith("@@") else line for line in lines]
     return Diff(
         "\n".join(body[1:]),
         sum(line.startswith("+") for line in body),
         sum(line.startswith("-") for line in body),
     )
-
-
-def _own(text: str) -> list[str]:
-    """What is this file's own: the idea, and how it starts, at the end."""
-    lines = text.splitlines()
-    tail = lines[lines.index(START):] if START in lines else []
-    return [*idea(text).text.splitlines(), "", *tail]
 
 
 def _source(chosen: dict[str, str], md: Any) -> str:
@@ -183,7 +158,7 @@ def _join(found: list[Piece]) -> tuple[str, list[int | None]]:
 
 
 def _stepdiff(chosen: dict[str, str], md: Any) -> str:
-    """What changed between two servers, the shared sections left out."""
+    """What changed between two files, all of it."""
     old, new = chosen["from"], chosen["to"]
     context = options.whole(chosen, "context")
     found = changes(read(old), read(new), 2 if context is None else context)

@@ -13,11 +13,11 @@ import web
 
 
 class Handler(httpd.Handler):
-    """Answers one request; http.server makes one for each client."""
+    """Handles one request; http.server makes one for each client."""
 
     def do_GET(self) -> None:
         """Wait, compute, send the page."""
-        time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks the whole server
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -30,7 +30,7 @@ class Handler(httpd.Handler):
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Handle one connection after the other until asked to stop."""
+    """Handle one connection after the other until a signal arrives."""
     httpd.serve(listener, options, Handler)
 
 

@@ -14,14 +14,14 @@ import web
 
 
 class Handler(httpd.Handler):
-    """Answers one request; http.server makes one for each client."""
+    """Handles one request; http.server makes one for each client."""
 
     def do_GET(self) -> None:
         """Wait, compute, send the page (HEAD: all but the page)."""
         if urlsplit(self.path).path not in ("/", ""):
             self.send_error(404)
             return
-        time.sleep(self.options.delay)  # blocks: all wait
+        time.sleep(self.options.delay)  # blocks the whole server
         web.compute(self.options.compute)
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -48,7 +48,7 @@ class Handler(httpd.Handler):
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Handle one connection after the other until asked to stop."""
+    """Handle one connection after the other until a signal arrives."""
     httpd.serve(listener, options, Handler)
 
 

@@ -1,6 +1,6 @@
-"""What http.server leaves to us, but for the answers themselves.
+"""What http.server leaves to us, but for the responses themselves.
 
-Those are in server.py. It is all cut from 01_httpserver/server.py.
+Those are in server.py. The rest is as in 01_httpserver/server.py.
 """
 
 import socket
@@ -19,7 +19,7 @@ connections: set[socket.socket] = set()  # open now: one or none
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Knows its client, and counts what it answers."""
+    """Knows its client, and counts the responses."""
 
     options: Namespace
     timeout = HEAD_SECONDS
@@ -27,15 +27,15 @@ class Handler(BaseHTTPRequestHandler):
     def log_request(
         self, code: int | str = "-", size: object = "-"
     ) -> None:
-        """Count the answers instead of logging them."""
+        """Count the responses instead of logging them."""
         self.status = int(code)
         web.count(requests=1)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Do not write about each refused request or lost client."""
+        """Log nothing for each bad request or lost client."""
 
     def setup(self) -> None:
-        """Called first; remember whom we may be waiting for."""
+        """Called first; remember the socket we may wait for."""
         super().setup()
         connections.add(self.connection)
         web.count(connections=1)
@@ -50,7 +50,7 @@ class Server(HTTPServer):
     """http.server's own, on our listening socket."""
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept; when out of descriptors, wait until some are free."""
+        """Accept; out of file descriptors, wait for free ones."""
         try:
             return super().get_request()
         except OSError:
@@ -66,20 +66,20 @@ class Server(HTTPServer):
 def serve(
     listener: socket.socket, options: Namespace, handler: type[Handler]
 ) -> None:
-    """Handle one connection after the other until asked to stop."""
+    """Handle one connection after the other until a signal arrives."""
     handler.options = options
     server = Server(("", 0), handler, bind_and_activate=False)
     server.socket.close()
     server.socket = listener
     server.timeout = web.TICK
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         server.handle_request()
     server.server_close()
 
 
 def stop_reading() -> None:
-    """On a signal: whoever waits for a request sees the end of it."""
+    """On shutdown: clients we wait for appear to have ended."""
     for connection in list(connections):
         try:
             connection.shutdown(socket.SHUT_RD)

@@ -5,7 +5,7 @@ Worked out from what is known: the delay, and Little's law.
 
 DELAY = 0.1  # seconds
 
-# One request is under way at a time, whoever asks.
+# One request is in progress at a time, however many clients ask.
 RATE_1_CLIENT = 1 / DELAY
 RATE_10_CLIENTS = RATE_1_CLIENT
 RATE_100_CLIENTS = RATE_1_CLIENT

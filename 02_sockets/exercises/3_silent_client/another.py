@@ -10,21 +10,22 @@ import time
 from argparse import Namespace
 
 import web
+from accepting import accept, open_now, stop_reading
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Accept one connection after the other until asked to stop."""
+    """Accept one connection after the other until a signal arrives."""
     listener.settimeout(web.TICK)
     web.announce(listener)
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
-            talk(sock, options)
+            handle_client(sock, options)
     listener.close()
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, and all others wait, too."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks the whole server."""
     with sock:
         try:
             answer_request(sock, options)
@@ -33,15 +34,15 @@ def talk(sock: socket.socket, options: Namespace) -> None:
         except OSError:  # the client is gone, or too slow
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def answer_request(sock: socket.socket, options: Namespace) -> None:
-    """Read one request, do its work, send the answer."""
+    """Read one request, do its work, send the response."""
     try:
         request = receive(sock, options.patience)
     except web.BadRequest as error:
-        sock.sendall(web.refuse(error))
+        sock.sendall(web.error_response(error))
         return
     if request is None:
         return
@@ -86,4 +87,4 @@ def add_options(parser: web.Parser) -> None:
 
 
 if __name__ == "__main__":
-    web.main(serve, web.stop_reading, add_options)
+    web.main(serve, stop_reading, add_options)

@@ -10,26 +10,29 @@ import time
 from argparse import Namespace
 
 import web
+from accepting import accept, open_now, stop_reading
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Start a thread for each connection until asked to stop."""
+    """Start a thread for each connection until a signal arrives."""
     listener.settimeout(web.TICK)
     web.announce(listener)
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
-            threading.Thread(target=talk, args=(sock, options)).start()
+            threading.Thread(
+                target=handle_client, args=(sock, options)
+            ).start()
     listener.close()
-    web.stop_reading()
+    stop_reading()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join()
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
-    received = bytearray()  # what came and is not answered yet
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
+    received = bytearray()  # arrived, but not handled yet
     with sock:
         try:
             sock.settimeout(web.HEAD_SECONDS)
@@ -41,7 +44,7 @@ def talk(sock: socket.socket, options: Namespace) -> None:
         except OSError:  # the client is gone, or too slow
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def answer_request(
@@ -51,7 +54,7 @@ def answer_request(
     try:
         request = receive(sock, received)
     except web.BadRequest as error:
-        sock.sendall(web.refuse(error))
+        sock.sendall(web.error_response(error))
         return False
     if request.status == 200:
         time.sleep(delay)
@@ -71,7 +74,7 @@ def receive(sock: socket.socket, received: bytearray) -> web.Request:
 
 
 def add_options(parser: web.Parser) -> None:
-    """--most: so many answers on one connection."""
+    """--most: so many responses on one connection."""
     parser.add_argument("--most", type=int, default=10_000)
 
 

@@ -10,23 +10,24 @@ import time
 from argparse import Namespace
 
 import web
+from accepting import accept, open_now, stop_reading
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Accept when a thread may be started, until asked to stop."""
+    """Accept when a thread may be started, until a signal arrives."""
     listener.settimeout(web.TICK)
     free = threading.Semaphore(options.workers)  # threads we may start
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         if not free.acquire(timeout=web.TICK):
             continue
-        sock = web.accept(listener)
+        sock = accept(listener)
         if sock is None:
             free.release()
         else:
             start_thread(sock, options, free)
     listener.close()
-    web.stop_reading()
+    stop_reading()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join()
@@ -39,15 +40,15 @@ def start_thread(
 
     def run() -> None:
         try:
-            talk(sock, options)
+            handle_client(sock, options)
         finally:
             free.release()
 
     threading.Thread(target=run).start()
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
     connection = web.Connection()
     with sock:
         try:
@@ -55,27 +56,27 @@ def talk(sock: socket.socket, options: Namespace) -> None:
                 if connection.next is web.WORK:
                     time.sleep(options.delay)
                     web.compute(options.compute)
-                    connection.worked()
+                    connection.work_done()
                 else:
                     wait(sock, connection)
         except OSError:  # the client is gone
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def wait(sock: socket.socket, connection: web.Connection) -> None:
-    """Receive or send something, as long as our patience lasts."""
+    """Receive or send something before the deadline."""
     try:
-        sock.settimeout(connection.patience())
+        sock.settimeout(connection.time_left())
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-        else:  # what comes may be half a request
-            connection.came(sock.recv(web.RECV_SIZE))
-    except TimeoutError:
-        connection.late()
+        else:  # it may be half a request
+            connection.data_received(sock.recv(web.RECV_SIZE))
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
 
 
 def add_options(parser: web.Parser) -> None:

@@ -10,12 +10,13 @@ import time
 from argparse import Namespace
 
 import web
+from accepting import accept, open_now, stop_reading
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Start the threads, which accept for themselves; wait for a stop.
 
-    A client that nobody has accepted waits in the kernel's queue, and
+    A client that is not accepted yet waits in the kernel's queue, and
     costs us nothing.
     """
     listener.settimeout(web.TICK)
@@ -26,9 +27,9 @@ def serve(listener: socket.socket, options: Namespace) -> None:
     for thread in threads:
         thread.start()
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         time.sleep(web.TICK)
-    web.stop_reading()
+    stop_reading()
     for thread in threads:
         thread.join()
     listener.close()
@@ -36,14 +37,14 @@ def serve(listener: socket.socket, options: Namespace) -> None:
 
 def run_worker(listener: socket.socket, options: Namespace) -> None:
     """Accept one connection after the other, as step 02 does."""
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
-            talk(sock, options)
+            handle_client(sock, options)
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
     connection = web.Connection()
     with sock:
         try:
@@ -51,27 +52,27 @@ def talk(sock: socket.socket, options: Namespace) -> None:
                 if connection.next is web.WORK:
                     time.sleep(options.delay)
                     web.compute(options.compute)
-                    connection.worked()
+                    connection.work_done()
                 else:
                     wait(sock, connection)
         except OSError:  # the client is gone
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def wait(sock: socket.socket, connection: web.Connection) -> None:
-    """Receive or send something, as long as our patience lasts."""
+    """Receive or send something before the deadline."""
     try:
-        sock.settimeout(connection.patience())
+        sock.settimeout(connection.time_left())
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-        else:  # what comes may be half a request
-            connection.came(sock.recv(web.RECV_SIZE))
-    except TimeoutError:
-        connection.late()
+        else:  # it may be half a request
+            connection.data_received(sock.recv(web.RECV_SIZE))
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
 
 
 def add_options(parser: web.Parser) -> None:

@@ -10,60 +10,65 @@ import time
 from argparse import Namespace
 
 import web
+from accepting import accept, open_now, stop_reading
 
 
 class Waiting:
-    """Those who wait for a thread, in a list: the newest is the last."""
+    """Clients that wait for a thread: the newest is the last."""
 
     def __init__(self) -> None:
         self.clients: list[socket.socket] = []
-        self.ended = False  # nobody follows
+        self.ended = False  # there are no more
         self.changed = threading.Condition()
 
     def add(self, sock: socket.socket) -> None:
-        """One more; wakes a thread that waits for somebody."""
+        """One more; wakes a thread that waits for one."""
         with self.changed:
             self.clients.append(sock)
             self.changed.notify()
 
     def end(self) -> None:
-        """Nobody follows; wakes all threads."""
+        """There are no more; wakes all threads."""
         with self.changed:
             self.ended = True
             self.changed.notify_all()
 
     def serve_newest(self, options: Namespace) -> None:
-        """What each thread does: serve somebody, then somebody else."""
+        """What each thread does: serve one client after the other."""
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: self.clients or self.ended)
+                self.changed.wait_for(
+                    lambda: self.clients or self.ended
+                )
                 if self.ended:
                     return
                 sock = self.clients.pop()
-            talk(sock, options)
+            handle_client(sock, options)
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Hand each connection to the threads until asked to stop."""
+    """Hand each connection to the threads until a signal arrives."""
     listener.settimeout(web.TICK)
     waiting = Waiting()
     for _ in range(options.workers):
-        threading.Thread(target=waiting.serve_newest, args=[options]).start()
+        threading.Thread(
+            target=waiting.serve_newest, args=[options]
+        ).start()
     web.announce(listener)
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
             waiting.add(sock)
     listener.close()
-    web.stop_reading()
+    stop_reading()
     waiting.end()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join()
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
     connection = web.Connection()
     with sock:
         try:
@@ -71,27 +76,27 @@ def talk(sock: socket.socket, options: Namespace) -> None:
                 if connection.next is web.WORK:
                     time.sleep(options.delay)
                     web.compute(options.compute)
-                    connection.worked()
+                    connection.work_done()
                 else:
                     wait(sock, connection)
         except OSError:  # the client is gone
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def wait(sock: socket.socket, connection: web.Connection) -> None:
-    """Receive or send something, as long as our patience lasts."""
+    """Receive or send something before the deadline."""
     try:
-        sock.settimeout(connection.patience())
+        sock.settimeout(connection.time_left())
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-        else:  # what comes may be half a request
-            connection.came(sock.recv(web.RECV_SIZE))
-    except TimeoutError:
-        connection.late()
+        else:  # it may be half a request
+            connection.data_received(sock.recv(web.RECV_SIZE))
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
 
 
 def add_options(parser: web.Parser) -> None:

@@ -11,12 +11,13 @@ from argparse import Namespace
 from queue import LifoQueue
 
 import web
+from accepting import accept, open_now, stop_reading
 
-Queue = LifoQueue[socket.socket | None]  # None: nobody follows
+Queue = LifoQueue[socket.socket | None]  # None: there are no more
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Queue each connection for the pool until asked to stop."""
+    """Queue each connection for the pool until a signal arrives."""
     listener.settimeout(web.TICK)
     queue: Queue = LifoQueue()
     pool = [
@@ -26,12 +27,12 @@ def serve(listener: socket.socket, options: Namespace) -> None:
     for thread in pool:
         thread.start()
     web.announce(listener)
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
             queue.put(sock)
     listener.close()
-    web.stop_reading()
+    stop_reading()
     for _ in pool:
         queue.put(None)
     for thread in pool:
@@ -41,11 +42,11 @@ def serve(listener: socket.socket, options: Namespace) -> None:
 def run_worker(queue: Queue, options: Namespace) -> None:
     """Serve one client after the other, the newest first."""
     while (sock := queue.get()) is not None:
-        talk(sock, options)
+        handle_client(sock, options)
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
     connection = web.Connection()
     with sock:
         try:
@@ -53,27 +54,27 @@ def talk(sock: socket.socket, options: Namespace) -> None:
                 if connection.next is web.WORK:
                     time.sleep(options.delay)
                     web.compute(options.compute)
-                    connection.worked()
+                    connection.work_done()
                 else:
                     wait(sock, connection)
         except OSError:  # the client is gone
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def wait(sock: socket.socket, connection: web.Connection) -> None:
-    """Receive or send something, as long as our patience lasts."""
+    """Receive or send something before the deadline."""
     try:
-        sock.settimeout(connection.patience())
+        sock.settimeout(connection.time_left())
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-        else:  # what comes may be half a request
-            connection.came(sock.recv(web.RECV_SIZE))
-    except TimeoutError:
-        connection.late()
+        else:  # it may be half a request
+            connection.data_received(sock.recv(web.RECV_SIZE))
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
 
 
 def add_options(parser: web.Parser) -> None:

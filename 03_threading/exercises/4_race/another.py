@@ -11,6 +11,7 @@ from argparse import Namespace
 from queue import SimpleQueue
 
 import web
+from accepting import accept, open_now, stop_reading
 from tickets import look_up, store
 
 # Where to put the ticket of each who waits for one, in their order.
@@ -18,24 +19,26 @@ counter: SimpleQueue[SimpleQueue[int]] = SimpleQueue()
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Start a thread for each connection until asked to stop."""
+    """Start a thread for each connection until a signal arrives."""
     listener.settimeout(web.TICK)
     clerk = threading.Thread(target=stand_at_counter, daemon=True)
     clerk.start()
     web.announce(listener)
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
-            threading.Thread(target=talk, args=(sock, options)).start()
+            threading.Thread(
+                target=handle_client, args=(sock, options)
+            ).start()
     listener.close()
-    web.stop_reading()
+    stop_reading()
     for thread in threading.enumerate():
         if thread not in (threading.current_thread(), clerk):
             thread.join()
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
     connection = web.Connection()
     with sock:
         try:
@@ -43,32 +46,32 @@ def talk(sock: socket.socket, options: Namespace) -> None:
                 if connection.next is web.WORK:
                     time.sleep(options.delay)
                     web.compute(options.compute)
-                    connection.worked()
+                    connection.work_done()
                     add_ticket(connection)
                 else:
                     wait(sock, connection)
         except OSError:  # the client is gone
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def wait(sock: socket.socket, connection: web.Connection) -> None:
-    """Receive or send something, as long as our patience lasts."""
+    """Receive or send something before the deadline."""
     try:
-        sock.settimeout(connection.patience())
+        sock.settimeout(connection.time_left())
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-        else:  # what comes may be half a request
-            connection.came(sock.recv(web.RECV_SIZE))
-    except TimeoutError:
-        connection.late()
+        else:  # it may be half a request
+            connection.data_received(sock.recv(web.RECV_SIZE))
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
 
 
 def add_ticket(connection: web.Connection) -> None:
-    """A field Ticket in the answer's head, if its client wants one."""
+    """A field Ticket in the response's head, if wanted."""
     if connection.request and b"?ticket" in connection.request.target:
         head, _, body = connection.unsent.partition(b"\r\n\r\n")
         field = b"Ticket: %d" % take_ticket()
@@ -85,7 +88,7 @@ def take_ticket() -> int:
 def stand_at_counter() -> None:
     """Give a ticket to one after the other, as long as we run.
 
-    This is a thread of its own. No other looks up or stores, so nobody
+    This is a thread of its own. No other looks up or stores, so none
     can come between the two.
     """
     while True:

@@ -10,28 +10,31 @@ import time
 from argparse import Namespace
 
 import web
+from accepting import accept, open_now, stop_reading
 from tickets import look_up, store
 
-one_at_a_time = threading.Lock()  # for who takes a ticket
+one_at_a_time = threading.Lock()  # for threads that take a ticket
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Start a thread for each connection until asked to stop."""
+    """Start a thread for each connection until a signal arrives."""
     listener.settimeout(web.TICK)
     web.announce(listener)
-    while not web.stopping():
-        sock = web.accept(listener)
+    while not web.shutting_down:
+        sock = accept(listener)
         if sock is not None:
-            threading.Thread(target=talk, args=(sock, options)).start()
+            threading.Thread(
+                target=handle_client, args=(sock, options)
+            ).start()
     listener.close()
-    web.stop_reading()
+    stop_reading()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join()
 
 
-def talk(sock: socket.socket, options: Namespace) -> None:
-    """Serve one client. Each wait blocks, but only this thread."""
+def handle_client(sock: socket.socket, options: Namespace) -> None:
+    """Serve one client. Every wait blocks, but only this thread."""
     connection = web.Connection()
     with sock:
         try:
@@ -39,32 +42,32 @@ def talk(sock: socket.socket, options: Namespace) -> None:
                 if connection.next is web.WORK:
                     time.sleep(options.delay)
                     web.compute(options.compute)
-                    connection.worked()
+                    connection.work_done()
                     add_ticket(connection)
                 else:
                     wait(sock, connection)
         except OSError:  # the client is gone
             pass
         finally:
-            web.open_now.discard(sock)
+            open_now.discard(sock)
 
 
 def wait(sock: socket.socket, connection: web.Connection) -> None:
-    """Receive or send something, as long as our patience lasts."""
+    """Receive or send something before the deadline."""
     try:
-        sock.settimeout(connection.patience())
+        sock.settimeout(connection.time_left())
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-        else:  # what comes may be half a request
-            connection.came(sock.recv(web.RECV_SIZE))
-    except TimeoutError:
-        connection.late()
+        else:  # it may be half a request
+            connection.data_received(sock.recv(web.RECV_SIZE))
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
 
 
 def add_ticket(connection: web.Connection) -> None:
-    """A field Ticket in the answer's head, if its client wants one."""
+    """A field Ticket in the response's head, if wanted."""
     if connection.request and b"?ticket" in connection.request.target:
         head, _, body = connection.unsent.partition(b"\r\n\r\n")
         field = b"Ticket: %d" % take_ticket()

@@ -1,8 +1,9 @@
 """The number of the last ticket, as if it were in a database.
 
-Leave this file as it is. A database is another program, often on another
-machine: its answer takes a moment, in which other threads run. At midnight,
-somebody else sets the number to 0: that is the signal SIGUSR1 here.
+Leave this file as it is. A database is another program, often on
+another machine: its answer takes a moment, in which other threads run.
+At midnight, another program sets the number to 0: that is the signal
+SIGUSR1 here.
 """
 
 import signal

@@ -9,49 +9,50 @@ import time
 from argparse import Namespace
 
 import web
+from clients import READABLE, WRITABLE, Client, Clients
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Ask which sockets are ready, go on there, ask again."""
-    clients = web.Clients(listener)
+    """Ask which sockets are ready, serve those, ask again."""
+    clients = Clients(listener)
     web.announce(listener)
-    while clients.here or not clients.leaving:
-        clients.leaving = web.stopping()
-        ready = clients.selector.select(web.TICK)
-        now = web.clock()
-        for key, _ in ready:
+    while clients.active or not clients.stopped:
+        for key, _ in clients.selector.select(web.TICK):
             if key.data is None:
                 clients.accept()
             else:
-                go_on(key.data, clients, options)
-        for client in clients.late(now):
-            go_on(client, clients, options)
+                resume(key.data, clients, options)
+        if clients.is_tick():
+            clients.keep_house()
+            for client in clients.overdue():
+                client.connection.timed_out()
+                resume(client, clients, options)
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, options: Namespace
+def resume(
+    client: Client, clients: Clients, options: Namespace
 ) -> None:
     """Do for this client what can be done without waiting."""
     connection, sock = client.connection, client.sock
     try:
-        if connection.next in (web.READ, web.DRAIN):
-            connection.came(sock.recv(web.RECV_SIZE))
+        if connection.next in (web.READ, web.LINGER):
+            connection.data_received(sock.recv(web.RECV_SIZE))
         if connection.next is web.WORK:
-            time.sleep(options.delay)  # blocks: everybody waits
+            time.sleep(options.delay)  # blocks: all clients wait
             web.compute(options.compute)
-            connection.worked()
+            connection.work_done()
         if connection.next is web.SEND:
             send(connection, sock, options.piece)
-    except BlockingIOError:  # not ready: the selector will tell
+    except BlockingIOError:  # not ready: wait for the selector
         pass
     except OSError:  # the client is gone
         connection.wait_for(web.CLOSE)
     if connection.next is web.CLOSE:
         clients.close(client)
-    elif connection.next in (web.READ, web.DRAIN):
-        clients.watch(client, web.READABLE)
+    elif connection.next in (web.READ, web.LINGER):
+        clients.watch(client, READABLE)
     else:  # a piece, or a request, is left for another turn
-        clients.watch(client, web.WRITABLE)
+        clients.watch(client, WRITABLE)
         if connection.next is web.WORK:  # it must read to get there
             connection.wait_for(web.WORK, web.SEND_SECONDS)
 
@@ -59,9 +60,9 @@ def go_on(
 def send(
     connection: web.Connection, sock: socket.socket, piece: int
 ) -> None:
-    """Send of our answer a piece, or less if there is no more room."""
-    connection.sent(sock.send(connection.unsent[:piece]))
-    if connection.next is web.DRAIN:
+    """Send a piece of the response, or less if there is no room."""
+    connection.data_sent(sock.send(connection.unsent[:piece]))
+    if connection.next is web.LINGER:
         sock.shutdown(socket.SHUT_WR)
 
 

@@ -9,62 +9,63 @@ import time
 from argparse import Namespace
 
 import web
+from clients import READABLE, WRITABLE, Client, Clients
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Ask which sockets are ready, go on there, ask again."""
-    clients = web.Clients(listener)
+    """Ask which sockets are ready, serve those, ask again."""
+    clients = Clients(listener)
     web.announce(listener)
-    while clients.here or not clients.leaving:
-        clients.leaving = web.stopping()
-        ready = clients.selector.select(web.TICK)
-        now = web.clock()
-        for key, _ in ready:
+    while clients.active or not clients.stopped:
+        for key, _ in clients.selector.select(web.TICK):
             if key.data is None:
                 clients.accept()
             else:
-                go_on(key.data, clients, options)
-        for client in clients.late(now):
-            go_on(client, clients, options)
+                resume(key.data, clients, options)
+        if clients.is_tick():
+            clients.keep_house()
+            for client in clients.overdue():
+                client.connection.timed_out()
+                resume(client, clients, options)
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, options: Namespace
+def resume(
+    client: Client, clients: Clients, options: Namespace
 ) -> None:
     """Do for this client what can be done without waiting."""
     connection, sock = client.connection, client.sock
     try:
-        if connection.next in (web.READ, web.DRAIN):
-            connection.came(sock.recv(web.RECV_SIZE))
+        if connection.next in (web.READ, web.LINGER):
+            connection.data_received(sock.recv(web.RECV_SIZE))
         while connection.next in (web.WORK, web.SEND):
             if connection.next is web.WORK:
-                time.sleep(options.delay)  # blocks: everybody waits
+                time.sleep(options.delay)  # blocks: all clients wait
                 web.compute(options.compute)
-                connection.worked()
+                connection.work_done()
             else:
                 send(connection, sock, options.piece)
-    except BlockingIOError:  # not ready: the selector will tell
+    except BlockingIOError:  # not ready: wait for the selector
         pass
     except OSError:  # the client is gone
         connection.wait_for(web.CLOSE)
     if connection.next is web.CLOSE:
         clients.close(client)
     else:
-        clients.watch(client, web.READABLE)
+        clients.watch(client, READABLE)
 
 
 def send(
     connection: web.Connection, sock: socket.socket, piece: int
 ) -> None:
-    """Send our answer, all of it."""
-    # sendall returns when the kernel has taken the whole answer. Until
-    # then everybody waits. Send at most a piece, keep the rest, and go
-    # on in another turn, when the selector says that there is room.
+    """Send the response, all of it."""
+    # sendall returns when the kernel has taken the whole response.
+    # Until then all clients wait. Send at most a piece, keep the rest,
+    # and resume in another turn, when the selector reports room.
     sock.settimeout(web.SEND_SECONDS)
     sock.sendall(connection.unsent)
     sock.setblocking(False)
-    connection.sent(len(connection.unsent))
-    if connection.next is web.DRAIN:
+    connection.data_sent(len(connection.unsent))
+    if connection.next is web.LINGER:
         sock.shutdown(socket.SHUT_WR)
 
 

@@ -23,7 +23,7 @@ PAGE, MISSING = get(), get("/missing")
 LAST = get(close=True)
 STATUS = re.compile(rb"^HTTP/1\.1 ([0-9]{3}) ", re.MULTILINE)
 
-# Put below web.py: it writes into a file how many bytes each send was
+# Put below clients.py: it writes into a file how many bytes each send was
 # given, and where a turn of the loop begins.
 NOTES = """\
 def note(what):
@@ -142,7 +142,7 @@ def test_one_page(server: Serving) -> None:
 def test_pieces(program: Program, dice: random.Random) -> None:
     """Nobody is sent more than --piece bytes in a turn of the loop."""
     piece = dice.randrange(20, 60)
-    with program.below("web.py", NOTES):
+    with program.below("clients.py", NOTES):
         server = program.start("--piece", str(piece))
     with server.visit(get() + get("/missing", close=True)) as visitor:
         visitor.expect_page()

@@ -12,7 +12,9 @@ def read(name: str) -> Table:
     """A table: for each client the values of its line."""
     lines = Path(__file__).with_name(name).read_text().splitlines()
     heads, *rows = [x.split() for x in lines if not x.startswith("#")]
-    return [dict(zip(heads, map(float, row), strict=True)) for row in rows]
+    return [
+        dict(zip(heads, map(float, row), strict=True)) for row in rows
+    ]
 
 
 def at_once(table: Table) -> int:

@@ -11,69 +11,70 @@ from argparse import Namespace
 from queue import SimpleQueue
 
 import web
+from clients import READABLE, Client, Clients
 from transfer import transfer
 
-# The timers' threads leave tickets here and ring: the loop wakes.
-worked: SimpleQueue[int] = SimpleQueue()
-bell, alarm = socket.socketpair()
-# Who waits for a timer, by a number that no other ever gets.
+# The timers' threads put tickets here and wake the loop.
+done: SimpleQueue[int] = SimpleQueue()
+wake_send, wake_recv = socket.socketpair()
+# Clients that wait for a timer, by a number that is never reused.
 tickets = itertools.count()
-waiting: dict[int, web.Client] = {}
+waiting: dict[int, Client] = {}
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Ask who is ready, the alarm among them, go on there."""
-    clients = web.Clients(listener)
-    clients.selector.register(alarm, web.READABLE, alarm)
+    """Wait for ready sockets, or to be woken, and serve them."""
+    clients = Clients(listener)
+    clients.selector.register(wake_recv, READABLE, wake_recv)
     web.announce(listener)
-    while clients.here or not clients.leaving:
-        clients.leaving = web.stopping()
-        ready = clients.selector.select(web.TICK)
-        now = web.clock()
-        for key, _ in ready:
+    while clients.active or not clients.stopped:
+        for key, _ in clients.selector.select(web.TICK):
             if key.data is None:
                 clients.accept()
-            elif key.data is alarm:
+            elif key.data is wake_recv:
                 finish_work(clients, options)
             else:
-                go_on(key.data, clients, options)
-        for client in clients.late(now):
-            go_on(client, clients, options)
+                resume(key.data, clients, options)
+        if clients.is_tick():
+            clients.keep_house()
+            for client in clients.overdue():
+                client.connection.timed_out()
+                resume(client, clients, options)
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, options: Namespace
+def resume(
+    client: Client, clients: Clients, options: Namespace
 ) -> None:
     """Do for this client what can be done without waiting."""
     begun = client.connection.next is web.WORK
     transfer(client, clients)
     if client.connection.next is web.WORK and not begun:
         # It may leave meanwhile: then its place is free at once.
-        clients.watch(client, web.READABLE)
+        clients.watch(client, READABLE)
         begin_work(client, options)
 
 
-def begin_work(client: web.Client, options: Namespace) -> None:
-    """Begin to wait: in a thread of its own, not here."""
+def begin_work(client: Client, options: Namespace) -> None:
+    """Start to wait: in a thread of its own, not here."""
     ticket = next(tickets)
     waiting[ticket] = client
-    threading.Timer(options.delay, ring, (ticket,)).start()
+    threading.Timer(options.delay, wake_loop, (ticket,)).start()
 
 
-def ring(ticket: int) -> None:
-    """In the timer's thread: hand over to the loop, wake it."""
-    worked.put(ticket)
-    bell.send(b"!")
+def wake_loop(ticket: int) -> None:
+    """Runs in the timer's thread: queue it, wake the loop."""
+    done.put(ticket)
+    wake_send.send(b"!")
 
 
-def finish_work(clients: web.Clients, options: Namespace) -> None:
-    """In the loop: answer the one whose timer has gone off."""
-    alarm.recv(1)
-    client = waiting.pop(worked.get())
-    if client in clients.here:  # else: has left
+def finish_work(clients: Clients, options: Namespace) -> None:
+    """Runs in the loop: respond to the client whose timer is due."""
+    wake_recv.recv(1)
+    client = waiting.pop(done.get())
+    if client in clients.active:  # else: it is gone
         web.compute(options.compute)
-        client.connection.worked()
-        go_on(client, clients, options)
+        client.connection.work_done()
+        resume(client, clients, options)
 
 
 if __name__ == "__main__":

@@ -10,69 +10,70 @@ from argparse import Namespace
 from queue import SimpleQueue
 
 import web
+from clients import READABLE, Client, Clients
 from transfer import transfer
 
-# The timers' threads leave their numbers here and ring: the loop wakes.
-worked: SimpleQueue[tuple[int, web.Request | None]] = SimpleQueue()
-bell, alarm = socket.socketpair()
+# The timers' threads put numbers here and wake the loop.
+done: SimpleQueue[tuple[int, web.Request | None]] = SimpleQueue()
+wake_send, wake_recv = socket.socketpair()
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Ask who is ready, the alarm among them, go on there."""
-    clients = web.Clients(listener)
-    clients.selector.register(alarm, web.READABLE, alarm)
+    """Wait for ready sockets, or to be woken, and serve them."""
+    clients = Clients(listener)
+    clients.selector.register(wake_recv, READABLE, wake_recv)
     web.announce(listener)
-    while clients.here or not clients.leaving:
-        clients.leaving = web.stopping()
-        ready = clients.selector.select(web.TICK)
-        now = web.clock()
-        for key, _ in ready:
+    while clients.active or not clients.stopped:
+        for key, _ in clients.selector.select(web.TICK):
             if key.data is None:
                 clients.accept()
-            elif key.data is alarm:
+            elif key.data is wake_recv:
                 finish_work(clients, options)
             else:
-                go_on(key.data, clients, options)
-        for client in clients.late(now):
-            go_on(client, clients, options)
+                resume(key.data, clients, options)
+        if clients.is_tick():
+            clients.keep_house()
+            for client in clients.overdue():
+                client.connection.timed_out()
+                resume(client, clients, options)
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, options: Namespace
+def resume(
+    client: Client, clients: Clients, options: Namespace
 ) -> None:
     """Do for this client what can be done without waiting."""
     begun = client.connection.next is web.WORK
     transfer(client, clients)
     if client.connection.next is web.WORK and not begun:
         # It may leave meanwhile: then its place is free at once.
-        clients.watch(client, web.READABLE)
+        clients.watch(client, READABLE)
         begin_work(client, options)
 
 
-def begin_work(client: web.Client, options: Namespace) -> None:
-    """Begin to wait: in a thread of its own, not here."""
+def begin_work(client: Client, options: Namespace) -> None:
+    """Start to wait: in a thread of its own, not here."""
     what = client.sock.fileno(), client.connection.request
-    threading.Timer(options.delay, ring, what).start()
+    threading.Timer(options.delay, wake_loop, what).start()
 
 
-def ring(number: int, request: web.Request | None) -> None:
-    """In the timer's thread: hand over to the loop, wake it."""
-    worked.put((number, request))
-    bell.send(b"!")
+def wake_loop(number: int, request: web.Request | None) -> None:
+    """Runs in the timer's thread: queue it, wake the loop."""
+    done.put((number, request))
+    wake_send.send(b"!")
 
 
-def finish_work(clients: web.Clients, options: Namespace) -> None:
-    """In the loop: answer the one whose timer has gone off."""
-    alarm.recv(1)
-    number, request = worked.get()
-    # Whose number is it by now? A client that has left has none, or
-    # somebody else has got it since.
-    numbers = {each.sock.fileno(): each for each in clients.here}
+def finish_work(clients: Clients, options: Namespace) -> None:
+    """Runs in the loop: respond to the client whose timer is due."""
+    wake_recv.recv(1)
+    number, request = done.get()
+    # Whose number is it by now? A client that is gone has none, and
+    # another one may have got it since.
+    numbers = {each.sock.fileno(): each for each in clients.active}
     client = numbers[number]
     client.connection.request = request
     web.compute(options.compute)
-    client.connection.worked()
-    go_on(client, clients, options)
+    client.connection.work_done()
+    resume(client, clients, options)
 
 
 if __name__ == "__main__":

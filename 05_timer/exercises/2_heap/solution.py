@@ -11,52 +11,55 @@ import socket
 from argparse import Namespace
 
 import web
+from clients import Client, Clients
 from transfer import transfer
 
 # When, a number that breaks ties, and whose work is done then.
-timers: list[tuple[float, int, web.Client]] = []
+timers: list[tuple[float, int, Client]] = []
 ties = itertools.count()
 WAIT = re.compile(rb"[?&]wait=([0-9]{1,2}(?:\.[0-9]{1,3})?)\b")
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Ask who is ready, and wait no longer than to the next timer."""
-    clients = web.Clients(listener)
+    """Ask which sockets are ready, until the next timer is due."""
+    clients = Clients(listener)
     web.announce(listener)
-    while clients.here or not clients.leaving:
-        clients.leaving = web.stopping()
-        ready = clients.selector.select(pause())
+    while clients.active or not clients.stopped:
+        ready = clients.selector.select(timeout())
         now = web.clock()
         for key, _ in ready:
             if key.data is None:
                 clients.accept()
             else:
-                go_on(key.data, clients, now, options)
+                resume(key.data, clients, now, options)
         finish_work(clients, now, options)
-        for client in clients.late(now):
-            go_on(client, clients, now, options)
+        if clients.is_tick():
+            clients.keep_house()
+            for client in clients.overdue():
+                client.connection.timed_out()
+                resume(client, clients, now, options)
 
 
-def pause() -> float:
-    """Seconds that the selector may wait before somebody is due."""
+def timeout() -> float:
+    """Seconds until the next timer is due, TICK at most."""
     if not timers:
         return web.TICK
     return min(max(timers[0][0] - web.clock(), 0), web.TICK)
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, now: float,
+def resume(
+    client: Client, clients: Clients, now: float,
     options: Namespace,
 ) -> None:  # fmt: skip
     """Do for this client what can be done without waiting."""
     transfer(client, clients)
     if client.connection.next is web.WORK:
-        # Remember when it is done: nobody waits for it here.
+        # Remember when it will be done, instead of sleeping.
         due = now + seconds(client, options.delay)
         heapq.heappush(timers, (due, next(ties), client))
 
 
-def seconds(client: web.Client, delay: float) -> float:
+def seconds(client: Client, delay: float) -> float:
     """How long its request waits: /?wait=0.3 says it by itself."""
     assert client.connection.request
     match = WAIT.search(client.connection.request.target)
@@ -64,14 +67,14 @@ def seconds(client: web.Client, delay: float) -> float:
 
 
 def finish_work(
-    clients: web.Clients, now: float, options: Namespace
+    clients: Clients, now: float, options: Namespace
 ) -> None:
-    """Answer those whose timers have gone off by now."""
+    """Respond to the clients whose timers are due by now."""
     while timers and timers[0][0] <= now:
         _, _, client = heapq.heappop(timers)
         web.compute(options.compute)
-        client.connection.worked()
-        go_on(client, clients, now, options)
+        client.connection.work_done()
+        resume(client, clients, now, options)
 
 
 if __name__ == "__main__":

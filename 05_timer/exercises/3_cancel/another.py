@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 import web
+from clients import Client
 from loop import Loop, add_options
 
 
@@ -26,7 +27,7 @@ class Timers(Loop):
         self.timers: list[tuple[float, int, Callable[[], None]]] = []
         self.ties = itertools.count()
         # The number of each client's limit: only the last one holds.
-        self.numbers: dict[web.Client, int] = {}
+        self.numbers: dict[Client, int] = {}
 
     def call_later(
         self, seconds: float, what: Callable[[], None]
@@ -41,13 +42,13 @@ class Timers(Loop):
             _, _, what = heapq.heappop(self.timers)
             what()
 
-    def pause(self) -> float:
-        """Seconds that the selector may wait before others are due."""
+    def timeout(self) -> float:
+        """Seconds until the next timer is due, TICK at most."""
         if not self.timers:
             return web.TICK
         return min(max(self.timers[0][0] - web.clock(), 0), web.TICK)
 
-    def limit(self, client: web.Client) -> None:
+    def limit(self, client: Client) -> None:
         """There is a new limit for this client, or none."""
         self.numbers[client] = number = next(self.ties)
         if client.connection.next is web.CLOSE:
@@ -58,15 +59,15 @@ class Timers(Loop):
         give_up = functools.partial(self.give_up, client, number)
         self.call_later(seconds, give_up)
 
-    def give_up(self, client: web.Client, number: int) -> None:
-        """Part with a client that was too slow."""
+    def give_up(self, client: Client, number: int) -> None:
+        """Give up waiting for a client: it was too slow."""
         if self.numbers.get(client) == number:  # else: it is over
-            client.connection.late()
-            self.go_on(client)
+            client.connection.timed_out()
+            self.resume(client)
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the event loop until asked to stop."""
+    """Run the event loop until a signal arrives."""
     Timers(listener, options).run()
 
 

@@ -1,4 +1,4 @@
-"""The loop of 05_timer/heap.py, but for its timers: see server.py."""
+"""The loop of 05_timer/server.py, but for its timers: see server.py."""
 
 import functools
 import socket
@@ -6,11 +6,12 @@ from argparse import Namespace
 from collections.abc import Callable
 
 import web
+from clients import Client, Clients
 from transfer import transfer
 
 
-class Loop(web.Clients):
-    """Everybody who is connected, and what to do for them."""
+class Loop(Clients):
+    """All open connections, and what to do for them."""
 
     def __init__(
         self, listener: socket.socket, options: Namespace
@@ -21,38 +22,39 @@ class Loop(web.Clients):
         web.IDLE_SECONDS = options.idle
 
     def run(self) -> None:
-        """Serve until asked to stop and nobody is left."""
+        """Serve until a signal arrives and no client is left."""
         web.announce(self.listener)
-        while self.here or not self.leaving:
-            self.leaving = web.stopping()
-            ready = self.selector.select(self.pause())
+        while self.active or not self.stopped:
+            ready = self.selector.select(self.timeout())
             now = web.clock()
             for key, _ in ready:
                 if key.data is None:
                     self.accept()
                 else:
-                    self.go_on(key.data)
+                    self.resume(key.data)
             self.run_due(now)
-            # Here nobody looks for those who are late: timers do.
-            if self.leaving or not self.accepting:
-                for client in self.late(now):
-                    self.go_on(client)
+            if self.is_tick():
+                self.keep_house()
+                if self.stopped:  # before that, timers find them
+                    for client in self.overdue():
+                        client.connection.timed_out()
+                        self.resume(client)
 
-    def go_on(self, client: web.Client) -> None:
-        """Receive or send; a timer tells when the work is done."""
+    def resume(self, client: Client) -> None:
+        """Receive or send; a timer is due when the work is done."""
         transfer(client, self)
         if client.connection.next is web.WORK:
             done = functools.partial(self.finish_work, client)
             self.call_later(self.options.delay, done)
 
-    def finish_work(self, client: web.Client) -> None:
-        """Answer a request that has waited long enough."""
+    def finish_work(self, client: Client) -> None:
+        """The timer is due: respond."""
         web.compute(self.options.compute)
-        client.connection.worked()
-        self.go_on(client)
+        client.connection.work_done()
+        self.resume(client)
 
-    def watch(self, client: web.Client, events: int) -> None:
-        """Look out for events, and for the end of our patience."""
+    def watch(self, client: Client, events: int) -> None:
+        """Let the selector wait for these events, with a limit."""
         super().watch(client, events)
         self.limit(client)
 
@@ -68,11 +70,11 @@ class Loop(web.Clients):
         """Do what is due by now."""
         raise NotImplementedError
 
-    def pause(self) -> float:
-        """Seconds that the selector may wait before others are due."""
+    def timeout(self) -> float:
+        """Seconds until the next timer is due, TICK at most."""
         raise NotImplementedError
 
-    def limit(self, client: web.Client) -> None:
+    def limit(self, client: Client) -> None:
         """There is a new limit for a client, or none."""
         raise NotImplementedError
 

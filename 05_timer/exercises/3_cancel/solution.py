@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 import web
+from clients import Client
 from loop import Loop, add_options
 
 
@@ -33,7 +34,7 @@ class Timers(Loop):
         # When, a number that breaks ties, and what to do then.
         self.timers: list[tuple[float, int, Timer]] = []
         self.ties = itertools.count()
-        self.limits: dict[web.Client, Timer] = {}  # those that hold
+        self.limits: dict[Client, Timer] = {}  # those that hold
 
     def call_later(
         self, seconds: float, what: Callable[[], None]
@@ -51,13 +52,13 @@ class Timers(Loop):
             if not timer.cancelled:
                 timer.what()
 
-    def pause(self) -> float:
-        """Seconds that the selector may wait before others are due."""
+    def timeout(self) -> float:
+        """Seconds until the next timer is due, TICK at most."""
         if not self.timers:
             return web.TICK
         return min(max(self.timers[0][0] - web.clock(), 0), web.TICK)
 
-    def limit(self, client: web.Client) -> None:
+    def limit(self, client: Client) -> None:
         """There is a new limit for this client, or none."""
         if client in self.limits:
             # It stays in the heap until its time: to find and remove
@@ -69,14 +70,14 @@ class Timers(Loop):
         give_up = functools.partial(self.give_up, client)
         self.limits[client] = self.call_later(seconds, give_up)
 
-    def give_up(self, client: web.Client) -> None:
-        """Part with a client that was too slow."""
-        client.connection.late()
-        self.go_on(client)
+    def give_up(self, client: Client) -> None:
+        """Give up waiting for a client: it was too slow."""
+        client.connection.timed_out()
+        self.resume(client)
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the event loop until asked to stop."""
+    """Run the event loop until a signal arrives."""
     Timers(listener, options).run()
 
 

@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 import web
+from clients import Client
 from loop import Loop, add_options
 
 
@@ -39,16 +40,16 @@ class Timers(Loop):
             _, _, what = heapq.heappop(self.timers)
             what()
 
-    def pause(self) -> float:
-        """Seconds that the selector may wait before others are due."""
+    def timeout(self) -> float:
+        """Seconds until the next timer is due, TICK at most."""
         if not self.timers:
             return web.TICK
         return min(max(self.timers[0][0] - web.clock(), 0), web.TICK)
 
-    def limit(self, client: web.Client) -> None:
+    def limit(self, client: Client) -> None:
         """There is a new limit for this client, or none."""
         # The limit before this one is still in the heap, and will go
-        # off at its time, whatever has come from the client since.
+        # off at its time, whatever the client has sent since.
         # Cancel it, also when we work, and when the client has gone.
         if client.connection.next in (web.WORK, web.CLOSE):
             return
@@ -56,14 +57,14 @@ class Timers(Loop):
         give_up = functools.partial(self.give_up, client)
         self.call_later(seconds, give_up)
 
-    def give_up(self, client: web.Client) -> None:
-        """Part with a client that was too slow."""
-        client.connection.late()
-        self.go_on(client)
+    def give_up(self, client: Client) -> None:
+        """Give up waiting for a client: it was too slow."""
+        client.connection.timed_out()
+        self.resume(client)
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the event loop until asked to stop."""
+    """Run the event loop until a signal arrives."""
     Timers(listener, options).run()
 
 

@@ -13,46 +13,47 @@ import web
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run asyncio's event loop until asked to stop."""
+    """Run asyncio's event loop until a signal arrives."""
     asyncio.run(run(listener, options))
 
 
 async def run(listener: socket.socket, options: Namespace) -> None:
-    """Start a task for each connection until asked to stop."""
+    """Start a task for each connection until a signal arrives."""
     await asyncio.start_server(
-        lambda reader, writer: talk(reader, writer, options),
+        lambda reader, writer: handle_client(reader, writer, options),
         sock=listener, backlog=web.BACKLOG,
     )  # fmt: skip
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         await asyncio.sleep(web.TICK)
-    web.stop_now(0)  # cuts off who is served: 06.5 is about that
+    web.exit_now(0)  # cuts off all clients: 06.5 is about that
 
 
-async def talk(
+async def handle_client(
     reader: StreamReader, writer: StreamWriter, options: Namespace
 ) -> None:
-    """Serve one client. At each await, others go on."""
+    """Serve one client. At each await, other tasks run."""
     connection = web.Connection()
     web.count(connections=1)
     # Let drain wait until the kernel has taken everything.
     writer.transport.set_write_buffer_limits(high=0)
     try:
-        while connection.next not in (web.DRAIN, web.CLOSE):
+        while connection.next not in (web.LINGER, web.CLOSE):
             if connection.next is web.WORK:
                 work(options)
-                connection.worked()
+                connection.work_done()
             elif connection.next is web.SEND:
                 writer.write(connection.unsent)
                 await writer.drain()
-                connection.sent(len(connection.unsent))
+                connection.data_sent(len(connection.unsent))
             else:
-                connection.came(await reader.read(web.RECV_SIZE))
+                data = await reader.read(web.RECV_SIZE)
+                connection.data_received(data)
         hang_up(reader, writer)
     except OSError:  # the client is gone, or too slow
         pass
     finally:
-        writer.transport.abort()  # close, and forget what is unsent
+        writer.transport.abort()  # close, and drop what is unsent
 
 
 async def work(options: Namespace) -> None:

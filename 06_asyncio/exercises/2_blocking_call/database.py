@@ -8,6 +8,6 @@ import time
 
 
 def query(seconds: float) -> str:
-    """Ask the database. Blocks until it has answered, so many seconds."""
+    """Ask the database. Blocks until it answers, so many seconds."""
     time.sleep(seconds)
     return "It works!"

@@ -15,28 +15,28 @@ from database import query
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run asyncio's event loop until asked to stop."""
+    """Run asyncio's event loop until a signal arrives."""
     asyncio.run(run(listener, options))
 
 
 async def run(listener: socket.socket, options: Namespace) -> None:
-    """Start a task for each connection until asked to stop."""
+    """Start a task for each connection until a signal arrives."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(options.workers))
     await asyncio.start_server(
-        lambda reader, writer: talk(reader, writer, options),
+        lambda reader, writer: handle_client(reader, writer, options),
         sock=listener, backlog=web.BACKLOG,
     )  # fmt: skip
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         await asyncio.sleep(web.TICK)
-    web.stop_now(0)  # cuts off who is served: 06.5 is about that
+    web.exit_now(0)  # cuts off all clients: 06.5 is about that
 
 
-async def talk(
+async def handle_client(
     reader: StreamReader, writer: StreamWriter, options: Namespace
 ) -> None:
-    """Serve one client. At each await, others go on."""
+    """Serve one client. At each await, other tasks run."""
     connection = web.Connection()
     web.count(connections=1)
     # Let drain wait until the kernel has taken everything.
@@ -45,19 +45,20 @@ async def talk(
         while connection.next is not web.CLOSE:
             if connection.next is web.WORK:
                 await asyncio.to_thread(work, options)
-                connection.worked()
+                connection.work_done()
             elif connection.next is web.SEND:
                 writer.write(connection.unsent)
                 await writer.drain()
-                connection.sent(len(connection.unsent))
-                if connection.next is web.DRAIN:
+                connection.data_sent(len(connection.unsent))
+                if connection.next is web.LINGER:
                     writer.write_eof()
             else:
-                connection.came(await reader.read(web.RECV_SIZE))
+                data = await reader.read(web.RECV_SIZE)
+                connection.data_received(data)
     except OSError:  # the client is gone
         pass
     finally:
-        writer.transport.abort()  # close, and forget what is unsent
+        writer.transport.abort()  # close, and drop what is unsent
 
 
 def work(options: Namespace) -> None:
@@ -68,7 +69,9 @@ def work(options: Namespace) -> None:
 
 def add_options(parser: web.Parser) -> None:
     """Let the command line say how many threads may block."""
-    parser.add_argument("--workers", type=web.between(1, 1000), default=10)
+    parser.add_argument(
+        "--workers", type=web.between(1, 1000), default=10
+    )
 
 
 if __name__ == "__main__":

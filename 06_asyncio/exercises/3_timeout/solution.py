@@ -13,27 +13,28 @@ import web
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run asyncio's event loop until asked to stop."""
-    web.HEAD_SECONDS, web.IDLE_SECONDS = options.patience, options.idle
+    """Run asyncio's event loop until a signal arrives."""
+    web.HEAD_SECONDS = options.patience
+    web.IDLE_SECONDS = options.idle
     asyncio.run(run(listener, options))
 
 
 async def run(listener: socket.socket, options: Namespace) -> None:
-    """Start a task for each connection until asked to stop."""
+    """Start a task for each connection until a signal arrives."""
     await asyncio.start_server(
-        lambda reader, writer: talk(reader, writer, options),
+        lambda reader, writer: handle_client(reader, writer, options),
         sock=listener, backlog=web.BACKLOG,
     )  # fmt: skip
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         await asyncio.sleep(web.TICK)
-    web.stop_now(0)  # cuts off who is served: 06.5 is about that
+    web.exit_now(0)  # cuts off all clients: 06.5 is about that
 
 
-async def talk(
+async def handle_client(
     reader: StreamReader, writer: StreamWriter, options: Namespace
 ) -> None:
-    """Serve one client. At each await, others go on."""
+    """Serve one client. At each await, other tasks run."""
     connection = web.Connection()
     web.count(connections=1)
     # Let drain wait until the kernel has taken everything.
@@ -43,30 +44,32 @@ async def talk(
             if connection.next is web.WORK:
                 await asyncio.sleep(options.delay)
                 web.compute(options.compute)
-                connection.worked()
+                connection.work_done()
             elif connection.next is web.SEND:
                 writer.write(connection.unsent)
                 await writer.drain()
-                connection.sent(len(connection.unsent))
-                if connection.next is web.DRAIN:
+                connection.data_sent(len(connection.unsent))
+                if connection.next is web.LINGER:
                     writer.write_eof()
             else:
                 await receive(reader, connection)
     except OSError:  # the client is gone
         pass
     finally:
-        writer.transport.abort()  # close, and forget what is unsent
+        writer.transport.abort()  # close, and drop what is unsent
 
 
-async def receive(reader: StreamReader, connection: web.Connection) -> None:
-    """Take what comes, as long as our patience lasts."""
+async def receive(
+    reader: StreamReader, connection: web.Connection
+) -> None:
+    """Receive something before the deadline."""
     try:
         async with asyncio.timeout_at(connection.deadline):
             data = await reader.read(web.RECV_SIZE)
-    except TimeoutError:
-        connection.late()
+    except (TimeoutError, BlockingIOError):
+        connection.timed_out()
     else:
-        connection.came(data)
+        connection.data_received(data)
 
 
 def add_options(parser: web.Parser) -> None:

@@ -16,15 +16,17 @@ connections: dict[asyncio.Task[None], StreamWriter] = {}
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run asyncio's event loop until asked to stop."""
+    """Run asyncio's event loop until a signal arrives."""
     asyncio.run(run(listener, options))
 
 
 async def run(listener: socket.socket, options: Namespace) -> None:
-    """Start a task for each connection until asked to stop."""
+    """Start a task for each connection until a signal arrives."""
 
     def on_connect(reader: StreamReader, writer: StreamWriter) -> None:
-        task = asyncio.create_task(talk(reader, writer, options))
+        task = asyncio.create_task(
+            handle_client(reader, writer, options)
+        )
         connections[task] = writer
         task.add_done_callback(connections.pop)
 
@@ -32,15 +34,15 @@ async def run(listener: socket.socket, options: Namespace) -> None:
         on_connect, sock=listener, backlog=web.BACKLOG
     )
     web.announce(listener)
-    while not web.stopping():
+    while not web.shutting_down:
         await asyncio.sleep(web.TICK)
-    # Here all is cut off: asyncio.run cancels whatever is under way.
+    # Here all is cut off: asyncio.run cancels every task there is.
 
 
-async def talk(
+async def handle_client(
     reader: StreamReader, writer: StreamWriter, options: Namespace
 ) -> None:
-    """Serve one client. At each await, others go on."""
+    """Serve one client. At each await, other tasks run."""
     connection = web.Connection()
     web.count(connections=1)
     # Let drain wait until the kernel has taken everything.
@@ -50,24 +52,25 @@ async def talk(
             if connection.next is web.WORK:
                 await asyncio.sleep(options.delay)
                 web.compute(options.compute)
-                connection.worked()
+                connection.work_done()
             elif connection.next is web.SEND:
                 writer.write(connection.unsent)
                 await writer.drain()
-                connection.sent(len(connection.unsent))
-                if connection.next is web.DRAIN:
+                connection.data_sent(len(connection.unsent))
+                if connection.next is web.LINGER:
                     writer.write_eof()
             else:
                 async with asyncio.timeout_at(connection.deadline):
-                    connection.came(await reader.read(web.RECV_SIZE))
+                    data = await reader.read(web.RECV_SIZE)
+                    connection.data_received(data)
     except OSError:  # the client is gone, or too slow
         pass
     finally:
-        writer.transport.abort()  # close, and forget what is unsent
+        writer.transport.abort()  # close, and drop what is unsent
 
 
 def add_options(parser: web.Parser) -> None:
-    """Let the command line say how long we wait for who is served."""
+    """Let the command line say how long requests may take."""
     seconds = web.between(0, 60, float)
     parser.add_argument("--grace", type=seconds, default=10.0)
 

@@ -27,8 +27,8 @@ NOT_IT = {
     "look_up": "it awaits, and the loop goes on meanwhile",
     "find": "it takes a moment, but always the same: look while all wait",
     "scramble": "it takes a moment, but always the same: look while all wait",
-    "work": "it has called the culprit, and waits for it like everybody else",
-    "talk": "it has called work, and waits for it like everybody else",
+    "work": "it has called the culprit, and waits for it like all others",
+    "handle_client": "it has called work, and waits for it like all others",
 }
 WAITING = 40  # clients: asyncio has at most 32 threads by itself
 

@@ -31,7 +31,7 @@ def start_worker(listener: socket.socket, options: Namespace) -> None:
     """Make a copy of this process. The copy serves; we come back.
 
     The copy has the same descriptors: both listeners are one in the
-    kernel, with one accept queue, and whoever is free takes from it.
+    kernel, with one accept queue; the one that is free takes from it.
     """
     pid = os.fork()
     if pid == 0:  # this is the copy

@@ -1,7 +1,7 @@
 """A worker: the server of step 02, to be run in a process of its own.
 
-`run_worker` serves one client after the other until a signal comes, and
-ends the process. Everything below it is cut from 02_sockets/server.py.
+`run_worker` serves one client after the other until a signal arrives,
+and ends the process. What is below it follows step 02.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from web import (
     Request,
     compute,
     count,
+    error_response,
     parse,
-    refuse,
     respond,
-    signals,
-    stopping,
+    shutting_down,
+    signals_received,
     totals,
 )
 
 HEAD_SECONDS = 10.0  # for a client to send its whole head
-SEND_SECONDS = 10.0  # for a client to take our answer
-LINGER_SECONDS = 1.0  # for a client to close after our answer
+SEND_SECONDS = 10.0  # for a client to take a response
+LINGER_SECONDS = 1.0  # for a client to close after the response
 RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 PARENT = os.getpid()  # of the process that imports this: it forks
 
-# How many requests each worker has answered: all of them write into
+# How many requests each worker has handled: all of them write into
 # this pipe, and the parent reads it.
 reading_end, writing_end = os.pipe()
 connections: set[socket.socket] = set()  # open now: here one or none
-leave_until = math.inf  # when asked to stop: the time to end by force
+leave_until = math.inf  # on shutdown: the time to end by force
 
-# Python in a new copy of a process forgets which signals have come so
-# far. So we let none come while a process is copied: they wait.
+# Python in a new copy of a process forgets which signals arrived so
+# far. So we let none arrive while a process is copied: they wait.
 os.register_at_fork(
     before=lambda: hold_back(signal.SIG_BLOCK),
     after_in_parent=lambda: hold_back(signal.SIG_UNBLOCK),
@@ -76,16 +76,17 @@ def hold_back(how: int) -> None:
 
 
 def stop(number: int, frame: object) -> None:
-    """On a signal: finish what is under way, within a few seconds."""
+    """On a signal: finish what is in progress, within seconds."""
     global leave_until
-    if not stopping():
-        signals.append(number)
+    if not shutting_down:
+        signals_received.append(number)
+        shutting_down.append(number)
         leave_until = time.monotonic() + GRACE_SECONDS
         stop_reading()
 
 
 def look_around(number: int, frame: object) -> None:
-    """Twice a second: has our parent died? Does the end take too long?"""
+    """Twice a second: is our parent gone? Does it take too long?"""
     orphaned = PARENT not in (os.getpid(), os.getppid())
     if orphaned or time.monotonic() > leave_until:
         os._exit(1)
@@ -104,12 +105,12 @@ def collect_totals() -> None:
 
 
 def serve_clients(listener: socket.socket, options: Namespace) -> None:
-    """Accept one connection after the other until asked to stop."""
+    """Accept one connection after the other until a signal arrives."""
     listener.settimeout(TICK)
-    while not stopping():
+    while not shutting_down:
         connection = accept(listener)
         if connection is not None:
-            talk(connection, options)
+            handle_client(connection, options)
     listener.close()
 
 
@@ -117,19 +118,21 @@ def accept(listener: socket.socket) -> socket.socket | None:
     """The next connection; None if there is none at the moment."""
     try:
         connection, _ = listener.accept()
-    except (TimeoutError, ConnectionError):  # nobody came, or has left
+    except (TimeoutError, ConnectionError):  # none, or gone again
         return None
-    except OSError:  # out of descriptors: wait until some are free
+    except OSError:  # out of file descriptors: wait for free ones
         time.sleep(TICK)
         return None
     count(connections=1)
     return connection
 
 
-def talk(connection: socket.socket, options: Namespace) -> None:
+def handle_client(
+    connection: socket.socket, options: Namespace
+) -> None:
     """Serve one connection and close it, whatever its client does."""
     connections.add(connection)
-    if stopping():  # since the moment it was accepted
+    if shutting_down:  # since the moment it was accepted
         stop_reading()
     with connection:
         try:
@@ -144,11 +147,11 @@ def talk(connection: socket.socket, options: Namespace) -> None:
 def answer_request(
     connection: socket.socket, options: Namespace
 ) -> None:
-    """Read one request, do its work, send the answer."""
+    """Read one request, do its work, send the response."""
     try:
         request = receive(connection)
     except BadRequest as error:
-        send(connection, refuse(error))
+        send(connection, error_response(error))
         return
     if request is None:
         return
@@ -180,15 +183,15 @@ def receive(connection: socket.socket) -> Request | None:
     return request
 
 
-def send(connection: socket.socket, answer: bytes) -> None:
-    """Send a whole answer; sendall goes on where send came short."""
+def send(connection: socket.socket, response: bytes) -> None:
+    """Send a whole response, however often that takes."""
     connection.settimeout(SEND_SECONDS)
-    connection.sendall(answer)
+    connection.sendall(response)
     count(requests=1)
 
 
 def hang_up(connection: socket.socket) -> None:
-    """End our side, then read what the client still sends, and close."""
+    """Close our side, then read on for a moment."""
     connection.shutdown(socket.SHUT_WR)
     deadline = time.monotonic() + LINGER_SECONDS
     while (left := deadline - time.monotonic()) > 0:
@@ -198,7 +201,7 @@ def hang_up(connection: socket.socket) -> None:
 
 
 def stop_reading() -> None:
-    """On a signal: whoever waits for a request sees the end of it."""
+    """On shutdown: clients we wait for appear to have ended."""
     for connection in list(connections):
         try:
             connection.shutdown(socket.SHUT_RD)

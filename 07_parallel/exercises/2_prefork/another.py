@@ -12,7 +12,7 @@ import socket
 import time
 from argparse import Namespace
 
-from web import TICK, Parser, announce, between, main, stopping
+from web import TICK, Parser, announce, between, main, shutting_down
 from worker import collect_totals, run_worker
 
 workers: set[int] = set()  # process ids of those that run
@@ -33,7 +33,7 @@ def start_worker(listener: socket.socket, options: Namespace) -> None:
     if pid == 0:  # this is the copy
         run_worker(listener, options)
     workers.add(pid)
-    if stopping():  # since before the fork: it has not been told
+    if shutting_down:  # since before the fork: it has not been told
         os.kill(pid, signal.SIGTERM)
 
 
@@ -43,7 +43,7 @@ def watch(listener: socket.socket, options: Namespace) -> None:
     Looks twice a second, as step 07 does, and tells them itself: this
     parent could do something else meanwhile.
     """
-    while not stopping():
+    while not shutting_down:
         for _ in range(discard_ended()):
             start_worker(listener, options)
         time.sleep(TICK)

@@ -11,7 +11,7 @@ import signal
 import socket
 from argparse import Namespace
 
-from web import Parser, announce, between, main, stopping
+from web import Parser, announce, between, main, shutting_down
 from worker import collect_totals, run_worker
 
 workers: set[int] = set()  # process ids of those that run
@@ -32,7 +32,7 @@ def start_worker(listener: socket.socket, options: Namespace) -> None:
     if pid == 0:  # this is the copy
         run_worker(listener, options)
     workers.add(pid)
-    if stopping():  # since before the fork: it has not been told
+    if shutting_down:  # since before the fork: it has not been told
         os.kill(pid, signal.SIGTERM)
 
 
@@ -41,7 +41,7 @@ def watch(listener: socket.socket, options: Namespace) -> None:
     while workers:
         pid, _ = os.wait()  # until one ends; a signal does not end it
         workers.discard(pid)
-        if not stopping():
+        if not shutting_down:
             start_worker(listener, options)
 
 

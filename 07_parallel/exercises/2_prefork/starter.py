@@ -12,7 +12,7 @@ import socket
 import time
 from argparse import Namespace
 
-from web import TICK, Parser, announce, between, main, stopping
+from web import TICK, Parser, announce, between, main, shutting_down
 from worker import collect_totals, run_worker
 
 workers: set[int] = set()  # process ids of those that run
@@ -33,21 +33,21 @@ def start_worker(listener: socket.socket, options: Namespace) -> None:
     if pid == 0:  # this is the copy
         run_worker(listener, options)
     workers.add(pid)
-    if stopping():  # since before the fork: it has not been told
+    if shutting_down:  # since before the fork: it has not been told
         os.kill(pid, signal.SIGTERM)
 
 
 def watch(listener: socket.socket, options: Namespace) -> None:
     """Replace workers that have ended, until there are none left."""
     # Here: wait for the end of a worker, and start another in its
-    # place; if we have been asked to stop, wait for the end of all.
-    while not stopping():
+    # place; once a signal has arrived, wait for the end of all.
+    while not shutting_down:
         time.sleep(TICK)
 
 
 def stop_workers() -> None:
     """On a signal: pass it on to the workers that run."""
-    # Here too: now nobody tells them.
+    # Here too: now they are not told.
 
 
 def add_options(parser: Parser) -> None:

@@ -1,6 +1,6 @@
 """A loop that lives on completions; what follows each is in server.py.
 
-It asks an engine for operations, and takes what has become of them.
+It submits operations to an engine, and collects their completions.
 """
 
 import socket
@@ -9,21 +9,21 @@ from argparse import Namespace
 import web
 from emulated import ACCEPTED, RECEIVED, SENT, Engine
 
-CLOCK = -1  # not a socket: the sleep that lets us look around
+CLOCK = -1  # not a socket: the sleep that wakes us twice a second
 
 
 class Client:
-    """A connection with its descriptor, and what is under way on it."""
+    """A connection, and what the engine has in flight for it."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.connection = web.Connection()
-        self.under_way = 0  # operations the engine has not completed
+        self.in_flight = 0  # operations that are not complete
         self.receiving = False  # is one of them a receive?
 
 
 class Loop:
-    """Everybody who is connected, and the engine."""
+    """All open connections, and the engine."""
 
     def __init__(
         self, listener: socket.socket, options: Namespace
@@ -36,30 +36,30 @@ class Loop:
         self.leaving = False
 
     def run(self) -> None:
-        """Serve until asked to stop and nobody is left."""
+        """Serve until a signal arrives and no client is left."""
         self.engine.adopt(self.listener)
-        self.look_around()
+        self.keep_house()
         web.announce(self.listener)
         while self.clients or not self.leaving:
             tick = False
-            for kind, fd, result, data, again in self.engine.wait():
+            for kind, fd, result, data, more in self.engine.wait():
                 if kind == ACCEPTED:
-                    self.accepting = again
+                    self.accepting = more
                     self.accepted(result)
                 elif fd == CLOCK:
                     tick = True
                 else:
                     self.completed(kind, fd, result, data)
-            if tick:  # not before all that has come is looked at
-                self.look_around()
+            if tick:  # after everything that has arrived
+                self.keep_house()
 
     def accepted(self, fd: int) -> None:
         """There is a new connection; or there can be none for now."""
         if fd >= 0:
             web.count(connections=1)
             self.clients[fd] = Client(fd)
-            self.go_on(self.clients[fd])
-        elif self.leaving:  # all who were in the queue are here
+            self.resume(self.clients[fd])
+        elif self.leaving:  # the accept queue is empty
             self.engine.close(self.listener.fileno())
 
     def completed(
@@ -67,7 +67,7 @@ class Loop:
     ) -> None:
         """Something is done: tell server.py."""
         client = self.clients[fd]
-        client.under_way -= 1
+        client.in_flight -= 1
         if kind == RECEIVED:
             client.receiving = False
         if client.connection.next is web.CLOSE:
@@ -75,26 +75,26 @@ class Loop:
         elif kind == SENT:
             self.sent(client, result)
         elif kind != RECEIVED:
-            self.worked(client)
+            self.finish_work(client)
         elif client.connection.next is not web.SEND:
             self.received(client, result, data)  # else: it is too late
 
     def close(self, client: Client) -> None:
-        """Close as soon as nothing is under way any more."""
+        """Close as soon as nothing is in flight any more."""
         client.connection.wait_for(web.CLOSE)
-        if client.under_way:
+        if client.in_flight:
             self.engine.cancel(client.fd)
         else:
             self.engine.close(client.fd)
             del self.clients[client.fd]
 
-    def look_around(self) -> None:
-        """Twice a second: is anybody too slow? Should we stop?"""
+    def keep_house(self) -> None:
+        """Twice a second: has a deadline passed? Do we still accept?"""
         self.engine.sleep(CLOCK, web.TICK)
-        if web.stopping() and not self.leaving:
+        if web.shutting_down and not self.leaving:
             self.leaving = True
             if self.accepting:
-                self.engine.refuse(self.listener.fileno())
+                self.engine.stop_accepting(self.listener.fileno())
             else:
                 self.engine.close(self.listener.fileno())
         elif not self.accepting and not self.leaving:
@@ -103,10 +103,10 @@ class Loop:
         now = web.clock()
         for client in list(self.clients.values()):
             if self.leaving:
-                client.connection.hurry()
+                client.connection.shorten_deadline()
             if client.connection.deadline <= now:
-                client.connection.late()
-                self.go_on(client)
+                client.connection.timed_out()
+                self.resume(client)
 
     # What server.py adds.
 
@@ -116,7 +116,7 @@ class Loop:
         """A receive is complete."""
         raise NotImplementedError
 
-    def worked(self, client: Client) -> None:
+    def finish_work(self, client: Client) -> None:
         """The wait for a request's work is over."""
         raise NotImplementedError
 
@@ -124,6 +124,6 @@ class Loop:
         """A send is complete."""
         raise NotImplementedError
 
-    def go_on(self, client: Client) -> None:
+    def resume(self, client: Client) -> None:
         """Ask for the next operation."""
         raise NotImplementedError

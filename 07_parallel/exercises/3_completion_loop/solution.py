@@ -18,39 +18,39 @@ class Loop(completion_loop.Loop):
     def received(
         self, client: Client, result: int, data: bytes
     ) -> None:
-        """The client has sent something, has ended or is gone."""
+        """The client sent something, ended its side, or is gone."""
         if result < 0:
             self.close(client)
             return
-        client.connection.came(data)
-        self.go_on(client)
+        client.connection.data_received(data)
+        self.resume(client)
 
-    def worked(self, client: Client) -> None:
-        """The wait is over: compute, and answer."""
+    def finish_work(self, client: Client) -> None:
+        """The wait is over: compute, and respond."""
         web.compute(self.options.compute)
-        client.connection.worked()
-        self.go_on(client)
+        client.connection.work_done()
+        self.resume(client)
 
     def sent(self, client: Client, result: int) -> None:
-        """The kernel has so many bytes of our answer."""
+        """The kernel has so many bytes of the response."""
         if result < 0:  # the client is gone
             self.close(client)
             return
-        client.connection.sent(result)
-        self.go_on(client)
+        client.connection.data_sent(result)
+        self.resume(client)
 
-    def go_on(self, client: Client) -> None:
+    def resume(self, client: Client) -> None:
         """Ask the engine for what comes next."""
         connection = client.connection
         if connection.next is web.READ:
             self.receive(client)
         elif connection.next is web.WORK:
-            client.under_way += 1
+            client.in_flight += 1
             self.engine.sleep(client.fd, self.options.delay)
         elif connection.next is web.SEND:  # perhaps not all will go
-            client.under_way += 1
+            client.in_flight += 1
             self.engine.send(client.fd, connection.unsent)
-        elif connection.next is web.DRAIN:  # our last answer is sent
+        elif connection.next is web.LINGER:  # the last response is sent
             self.hang_up(client)
         else:
             self.close(client)
@@ -59,17 +59,17 @@ class Loop(completion_loop.Loop):
         """Ask for what the client sends next."""
         if not client.receiving:
             client.receiving = True
-            client.under_way += 1
+            client.in_flight += 1
             self.engine.receive(client.fd)
 
     def hang_up(self, client: Client) -> None:
-        """End our side, and read until the client ends its own."""
+        """Close our side, and read until the client closes its own."""
         self.engine.shutdown(client.fd)
         self.receive(client)
 
 
 def serve(listener: socket.socket, options: Namespace) -> None:
-    """Run the loop until asked to stop."""
+    """Run the loop until a signal arrives."""
     Loop(listener, options).run()
 
 

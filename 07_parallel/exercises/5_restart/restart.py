@@ -26,7 +26,7 @@ class Host:
     back: float = NEVER  # it listens again
     out: float = NEVER  # the balancer takes it out
     again: float = NEVER  # and in again
-    ends: list[float] = field(default_factory=list)  # under way
+    ends: list[float] = field(default_factory=list)  # in progress
     bad: int = 0  # checks that failed, one after the other
     good: int = 0
 
@@ -48,7 +48,8 @@ class Host:
         )
         if self.bad == settings["fall"]:
             self.out = now
-        if self.good == settings["rise"] and self.out < now < self.again:
+        enough = self.good == settings["rise"]
+        if enough and self.out < now < self.again:
             self.again = now
 
 
@@ -101,7 +102,8 @@ def show(name: str, settings: Settings) -> None:
     for number, host in enumerate(hosts, 1):
         print(
             f"  host {number}: SIGTERM {host.stop:.1f} s, "
-            f"listener closed {host.close:.1f} s, back {host.back:.1f} s"
+            f"listener closed {host.close:.1f} s, "
+            f"back {host.back:.1f} s"
             f"\n    for the balancer: out {host.out:.1f} s, "
             f"in again {host.again:.1f} s"
         )

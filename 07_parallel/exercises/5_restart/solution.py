@@ -10,7 +10,7 @@ from restart import show
 # connects. A host is out after `fall` failed checks, and in again after
 # `rise` good ones.
 # A host, after SIGTERM: it is a lame duck, then it closes its listener
-# and gives requests under way a time of grace. The next host gets its
+# and gives requests in progress a time of grace. The next host gets its
 # SIGTERM when this one listens again, and a pause has passed.
 # All times are in seconds.
 

@@ -60,19 +60,19 @@ IDEAS = (
     Idea("emulated: no io_uring", options=("--engine", "emulated")),
     Idea(
         "each send has a completion",
-        (("server.py", "        if client.has_said_all() and not client.t",
-          "        if not client and not client.t"),),
+        (("client.py", "        if self.full or self.transfer:\n",
+          "        if True:\n"),),
     ),
     Idea(
         "reads to the end before it closes",
-        (("server.py", "self.last or (closes and not self.receiving)\n",
+        (("client.py", "self.last or (closes and not self.receiving)\n",
           "self.last\n"),),
         suites=(NEW,),
     ),
     Idea(
         "each head is parsed, known or not",
-        (("server.py", "kind_of(data) if idle and self.prepares else None",
-          "None"),),
+        (("prepared.py", "self.kind = kind_of(data)\n",
+          "self.kind = None\n"),),
     ),
     Idea(
         "only single receives",
@@ -93,8 +93,9 @@ IDEAS = (
         suites=(NEW,),
     ),
     Idea(
-        "the end in a segment of its own",
-        (("uring.py", "LAST = ALL | MSG_MORE", "LAST = ALL"),),
+        "the end shares a segment (MSG_MORE), which can lose a response",
+        (("uring.py", "size, ALL, QUIET | LINK)",
+          "size, ALL | 0x8000, QUIET | LINK)"),),
         suites=(NEW,),
     ),
     Idea(

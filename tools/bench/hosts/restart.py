@@ -17,7 +17,7 @@ from tools.common.launch import eventually
 from tools.servers import YES, by_name
 
 HELP = "all hosts restarted one after the other, by server and setting"
-SERVERS = ("02", "03", "04", "05-heap", "06", "07")
+SERVERS = ("02", "03", "04", "05", "06", "07")
 WORK = {"02": 0.01, "04": 0.01}  # seconds: they do one thing at a time
 OTHERS_WORK = 0.1
 RATE = 12.0  # requests/s of each load

@@ -1,25 +1,20 @@
-"""Step 05, heap: the timers inside the loop.
+"""What every server owes its clients, the same in all seven folders.
 
-Waiting needs no thread: the loop remembers who is due when, in a heap
-that has the next one on top, and lets the selector wait no longer than
-until then. One thread now does all there is, and no lock is needed.
+Connection    the life of one connection, without its socket
+HTTP          bytes in, a request out; a request in, a response out
+Command line  options, signals, and the line printed at the end
 
-Run it:     python3 05_timer/heap.py
-Try this:   ab -n 10000 -c 1000 http://127.0.0.1:8000/
-Goes wrong: what was one function in step 02 is spread over a dozen
-            callbacks. Step 06 gives us the loop and the function back.
+The original is in 02_sockets; the other folders hold copies of it, so
+that each of them runs on its own.
 """
 
 from __future__ import annotations
 
 import functools
-import heapq
-import itertools
 import math
 import os
 import re
-import resource
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -37,188 +32,27 @@ from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple, NoReturn
 
-# When, a number that breaks ties, and whose work is done then.
-timers: list[tuple[float, int, Client]] = []
-ties = itertools.count()
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
-
-def serve(listener: socket.socket, options: Namespace) -> None:
-    """Ask who is ready, and wait no longer than to the next timer."""
-    clients = Clients(listener)
-    announce(listener)
-    while clients.here or not clients.leaving:
-        clients.leaving = stopping()
-        ready = clients.selector.select(pause())
-        now = clock()
-        for key, _ in ready:
-            if key.data is None:
-                clients.accept()
-            else:
-                go_on(key.data, clients, options)
-        while timers and timers[0][0] <= now:
-            finish_work(heapq.heappop(timers)[-1], clients, options)
-        for client in clients.late(now):
-            go_on(client, clients, options)
-
-
-def pause() -> float:
-    """Seconds until the next timer goes off, and no more than TICK."""
-    if not timers:
-        return TICK
-    return min(max(timers[0][0] - clock(), 0), TICK)
-
-
-def go_on(client: Client, clients: Clients, options: Namespace) -> None:
-    """Do for this client what can be done without waiting."""
-    connection, sock = client.connection, client.sock
-    try:
-        if connection.next in (READ, DRAIN):
-            connection.came(sock.recv(RECV_SIZE))
-        if connection.next is SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is DRAIN:
-                sock.shutdown(socket.SHUT_WR)
-    except BlockingIOError:  # not ready: the selector will tell
-        pass
-    except OSError:  # the client is gone
-        connection.wait_for(CLOSE)
-    if connection.next is CLOSE:
-        clients.close(client)
-    elif connection.next in (READ, DRAIN):
-        clients.watch(client, READABLE)
-    elif connection.next is SEND:
-        clients.watch(client, WRITABLE)
-    else:
-        clients.watch(client, NOTHING)
-        begin_work(client, options)
-
-
-def begin_work(client: Client, options: Namespace) -> None:
-    """Remember when it is done: nobody waits for it here."""
-    due = clock() + options.delay
-    heapq.heappush(timers, (due, next(ties), client))
-
-
-def finish_work(
-    client: Client, clients: Clients, options: Namespace
-) -> None:
-    """The timer has gone off: answer."""
-    compute(options.compute)
-    client.connection.worked()
-    go_on(client, clients, options)
-
-
-# === Clients of the loop, the same in steps 04 and 05 ===============
-
-READABLE, WRITABLE = selectors.EVENT_READ, selectors.EVENT_WRITE
-NOTHING = 0
-
-
-class Client:
-    """A connection with its socket."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.connection = Connection()
-        self.watched = NOTHING  # events the selector looks out for
-
-
-class Clients:
-    """Everybody who is connected, and what the selector watches."""
-
-    def __init__(self, listener: socket.socket) -> None:
-        self.listener = listener
-        self.listener.setblocking(False)
-        self.selector = selectors.DefaultSelector()
-        self.here: set[Client] = set()
-        self.accepting = False
-        self.leaving = False
-        self.next_look = 0.0
-        self.late(clock())
-
-    def watch(self, client: Client, events: int) -> None:
-        """Let the selector look out for these events, or for none."""
-        if client.watched == events:
-            return
-        if not events:
-            self.selector.unregister(client.sock)
-        elif client.watched:
-            self.selector.modify(client.sock, events, client)
-        else:
-            self.selector.register(client.sock, events, client)
-        client.watched = events
-
-    def accept(self) -> None:
-        """Empty the accept queue."""
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except (BlockingIOError, ConnectionError):
-                return  # nobody is there, or has left again
-            except OSError:  # out of descriptors: late() goes on
-                self.pause_accepting()
-                return
-            sock.setblocking(False)
-            client = Client(sock)
-            self.here.add(client)
-            self.watch(client, READABLE)
-            count(connections=1)
-
-    def pause_accepting(self) -> None:
-        """Leave new connections in the accept queue for now."""
-        if self.accepting:
-            self.selector.unregister(self.listener)
-            self.accepting = False
-
-    def refuse(self) -> None:
-        """Accept who is in the queue already, and refuse all others."""
-        if self.accepting:
-            self.accept()
-        self.pause_accepting()
-        self.listener.close()
-
-    def close(self, client: Client) -> None:
-        """Forget this client; unregister first, then close."""
-        self.watch(client, NOTHING)
-        client.sock.close()
-        self.here.discard(client)
-
-    def late(self, now: float) -> list[Client]:
-        """Twice a second: whose time is up? Do we still accept?
-
-        now is when the selector last looked: whoever was not ready
-        then is late; whoever became ready since then is not. That is
-        looked at again: what a client sent would be lost with it.
-        """
-        if now < self.next_look:
-            return []
-        self.next_look = now + TICK
-        if self.leaving:
-            self.refuse()
-        elif not self.accepting:
-            self.selector.register(self.listener, READABLE)
-            self.accepting = True
-        found = []
-        ready = {key.data for key, _ in self.selector.select(0)}
-        for client in self.here - ready:
-            if self.leaving:
-                client.connection.hurry()
-            if client.connection.deadline <= now:
-                client.connection.late()
-                found.append(client)
-        return found
-
-
-# === Connection, the same in every step =============================
+# === Connection =====================================================
 # The life of one connection, without its socket: what comes next, until
-# when, and what to send. Each step waits for that in its own way, and
-# says what has happened: bytes came, the work is done, so many bytes
-# were taken, time is up.
+# when, and what to send. Each step waits in its own way and reports
+# what happened: data received, work done, data sent, timed out.
+#
+# Time has four rules here. A request that has arrived is never timed
+# out: before calling timed_out, a step tries to read once more. A head
+# has to be complete HEAD_SECONDS after its first byte, even if bytes
+# keep arriving; lingering ends LINGER_MOST seconds after the response
+# at the latest. A response makes progress only by bytes that are sent.
 
 HEAD_SECONDS = 10.0  # for a client to send its whole head
 IDLE_SECONDS = 5.0  # for a client to begin another request
-SEND_SECONDS = 10.0  # for a client to take some of our answer
-LINGER_SECONDS = 1.0  # for a client to close after our last answer
+SEND_SECONDS = 10.0  # for a client to take some of a response
+LINGER_SECONDS = 1.0  # of silence after the last response
+LINGER_MOST = 10.0  # after the last response, silent or not
 RECV_SIZE = 16 * 1024  # bytes to ask the kernel for at a time
 
 clock = time.monotonic  # all time comes from here: tests set their own
@@ -227,90 +61,94 @@ clock = time.monotonic  # all time comes from here: tests set their own
 class Next(Enum):
     """What comes next on a connection."""
 
-    READ = "read"  # the client sends a request, or the rest of it
-    WORK = "work"  # we do what the request asks for
-    SEND = "send"  # the client takes our answer
-    DRAIN = "drain"  # we have ended our side, the client ends its own
-    CLOSE = "close"  # nothing: forget this client
+    READ = "read"  # receive a request, or the rest of it
+    WORK = "work"  # do what the request asks for
+    SEND = "send"  # send the response, or the rest of it
+    LINGER = "linger"  # our side is closed; wait for the client's
+    CLOSE = "close"  # nothing: close the socket
 
 
-READ, WORK, SEND, DRAIN, CLOSE = Next
+READ, WORK, SEND, LINGER, CLOSE = Next
 
 
 class Connection:
-    """One client: how far it has come, and until when we wait."""
+    """The state of one client, and the deadline for what comes next."""
 
     def __init__(self, keep: bool = True) -> None:
         self.keep = keep  # may it stay open for another request?
-        self.received = b""  # what came and is not answered yet
-        self.ended = False  # has the client ended its side?
-        self.request: Request | None = None  # the one under way
-        self.unsent = b""  # what is left of our answer
-        self.last = False  # is it the last answer?
+        self.received = b""  # arrived, but not handled yet
+        self.ended = False  # has the client closed its side?
+        self.request: Request | None = None  # the one in progress
+        self.unsent = b""  # what is left of the response
+        self.last = False  # does the connection end after it?
+        self.linger_until = math.inf
         self.wait_for(READ, HEAD_SECONDS)
 
     def wait_for(self, what: Next, seconds: float = math.inf) -> None:
-        """This comes next, and we wait so long for it."""
+        """Enter a state, with a deadline."""
         self.next = what
         self.deadline = clock() + seconds
-        if stopping():
-            self.hurry()
+        if shutting_down:
+            self.shorten_deadline()
 
-    def patience(self) -> float:
-        """Seconds that are left. Raises TimeoutError if none is."""
-        left = self.deadline - clock()
-        if left <= 0:
-            raise TimeoutError
-        return left
+    def time_left(self) -> float:
+        """Seconds until the deadline; 0 if it has passed."""
+        return max(self.deadline - clock(), 0)
 
-    def came(self, data: bytes) -> None:
-        """The client has sent this; nothing: it has ended its side."""
+    def data_received(self, data: bytes) -> None:
+        """Take received bytes; b"" means the client closed its side."""
         if not data:
             self.ended = True
         if self.next is READ:
             begins = not self.received
             self.received += data
-            self.look(begins)
-        elif self.next is not DRAIN:  # it comes before its turn
+            self.try_parse(begins)
+        elif self.next is not LINGER:  # pipelined: handled later
             self.received += data
-        elif self.ended:
+        elif self.ended or clock() >= self.linger_until:
             self.wait_for(CLOSE)
+        else:  # the deadline moves, but not for ever
+            self.wait_for(LINGER, LINGER_SECONDS)
+            self.deadline = min(self.deadline, self.linger_until)
 
-    def look(self, begins: bool) -> None:
-        """Begin with the next request if all of its head is here.
+    def try_parse(self, begins: bool) -> None:
+        """Start on the next request if its head is complete.
 
-        begins: its first bytes are new, so its time begins now.
+        begins: its first bytes are new, so its time starts now.
         """
         try:
             self.request = parse(self.received)
         except BadRequest as error:
-            self.answer(refuse(error), last=True)
+            self.send_response(error_response(error), last=True)
             return
-        if self.request is None:  # TCP is a stream: wait for the rest
+        if self.request is None:  # TCP is a stream: the rest may follow
             if self.ended:
                 self.wait_for(CLOSE)
             elif begins:
                 self.wait_for(READ, HEAD_SECONDS)
+            elif clock() >= self.deadline:  # too slow, byte by byte
+                self.timed_out()
             return
         self.received = self.received[self.request.size :]
         if self.request.status == 200:
             self.wait_for(WORK)
         else:  # an error takes no work
-            self.worked()
+            self.work_done()
 
-    def worked(self) -> None:
-        """The work for the request is done."""
+    def work_done(self) -> None:
+        """Respond: the work for the request is done."""
         assert self.request
-        keep = self.keep and self.request.keep_alive and not stopping()
-        self.answer(respond(self.request, keep), last=not keep)
+        keep = self.keep and self.request.keep_alive
+        keep = keep and not shutting_down
+        self.send_response(respond(self.request, keep), last=not keep)
 
-    def answer(self, answer: bytes, last: bool) -> None:
-        """Begin to send an answer."""
-        self.unsent, self.last = answer, last
+    def send_response(self, response: bytes, last: bool) -> None:
+        """Start sending a response."""
+        self.unsent, self.last = response, last
         self.wait_for(SEND, SEND_SECONDS)
 
-    def sent(self, size: int) -> None:
-        """The kernel has taken so many bytes of our answer."""
+    def data_sent(self, size: int) -> None:
+        """Note that this many bytes of the response were sent."""
         self.unsent = self.unsent[size:]
         if self.unsent:
             self.wait_for(SEND, SEND_SECONDS)
@@ -318,29 +156,31 @@ class Connection:
         count(requests=1)
         if self.last:
             # Closing with unread bytes makes the kernel send a reset,
-            # which can destroy our answer (RFC 9112, section 9.6). So
-            # we end our side only, and read on for a moment.
-            after = CLOSE if self.ended else DRAIN
+            # which can destroy the response (RFC 9112, section 9.6).
+            # So we close our side only, and read on for a moment.
+            after = CLOSE if self.ended else LINGER
             self.wait_for(after, LINGER_SECONDS)
+            self.linger_until = clock() + LINGER_MOST
         elif self.received or self.ended:  # the next one is here
-            self.look(begins=True)
+            self.try_parse(begins=True)
         else:
             self.wait_for(READ, IDLE_SECONDS)
 
-    def hurry(self) -> None:
-        """We have been asked to stop: a request has to come soon."""
+    def shorten_deadline(self) -> None:
+        """Shutting down: a request has to arrive soon."""
         if self.next is READ:
             self.deadline = min(self.deadline, clock() + TICK)
 
-    def late(self) -> None:
-        """What comes next has not come in time."""
+    def timed_out(self) -> None:
+        """Give up waiting: the deadline has passed."""
         if self.next is READ and self.received:
-            self.answer(refuse(BadRequest(408, "too slow")), last=True)
+            error = BadRequest(408, "too slow")
+            self.send_response(error_response(error), last=True)
         else:
             self.wait_for(CLOSE)
 
 
-# === HTTP, the same in every step ===================================
+# === HTTP ============================================================
 # Bytes in, bytes out: nothing here waits, reads or writes. The rules
 # are those of RFC 9110 (what a request means) and RFC 9112 (how it is
 # written down).
@@ -385,7 +225,7 @@ KNOWN_FIELD = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 # A host, perhaps with a port: an IPv6 address in brackets, or a name.
-# (++ and *+ never go back to try less: quick, whatever comes.)
+# (++ and *+ never go back to try less: quick, whatever arrives.)
 HOST = re.compile(
     rb"(?:\[([0-9A-Fa-f:.]+)\]"
     rb"|(?:[-.~!$&'()*+,;=\w]++|%[0-9A-Fa-f]{2})*+)(?::[0-9]*)?"
@@ -404,7 +244,7 @@ METHODS = set(
 
 
 class BadRequest(Exception):
-    """A request we refuse: with what status, and for what reason."""
+    """A request that gets an error response, and why."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(status, reason)
@@ -414,14 +254,14 @@ class BadRequest(Exception):
 
 
 class Request(NamedTuple):
-    """One request, as far as it matters for the answer."""
+    """One request, as far as it matters for the response."""
 
     method: bytes
     target: bytes
     minor: int  # the x of HTTP/1.x
-    status: int  # of the answer: 200, 404, 405, 501 or 503
+    status: int  # of the response: 200, 404, 405, 501 or 503
     keep_alive: bool  # may more requests follow on this connection?
-    closes: bool  # has the client said that nothing follows this one?
+    closes: bool  # does the client announce that no more follow?
     size: int  # bytes of the head; the next request begins there
 
 
@@ -439,14 +279,14 @@ def parse(received: bytes | bytearray) -> Request | None:
 
 
 def read_request(received: bytes | bytearray) -> Request | None:
-    """What parse says, field by field."""
+    """Parse a head, field by field; see parse."""
     head = HEAD.match(received, 0, MAX_HEAD)
     if head is None:
         find_fault(received)
         return None
-    if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
-        raise BadRequest(414, "the request line is too long")
     method, target, minor, fields = head.groups()
+    if head.start(4) - head.start(1) > MAX_LINE + len(b"\r\n"):
+        raise too_long(method)
     values: dict[bytes, list[bytes]] = {}
     for name, value in KNOWN_FIELD.findall(fields):
         values.setdefault(name.lower(), []).append(value.strip(b" \t"))
@@ -471,8 +311,8 @@ def read_request(received: bytes | bytearray) -> Request | None:
 def find_fault(received: bytes | bytearray) -> None:
     """Raise BadRequest if this cannot become the head of a request.
 
-    Goes line by line, so that the same bytes get the same answer, in
-    whatever pieces they come.
+    Goes line by line, so that the same bytes get the same response,
+    in whatever pieces they arrive.
     """
     text = bytes(received[:MAX_HEAD]).removeprefix(b"\r\n")
     *lines, rest = text.split(b"\n")
@@ -493,15 +333,22 @@ def check_request_line(line: bytes, complete: bool) -> None:
     if STRAY.search(line, 0, MAX_LINE):
         raise BadRequest(400, "the request line is malformed")
     if len(line.removesuffix(b"\r")) > MAX_LINE:
-        raise BadRequest(414, "the request line is too long")
+        raise too_long(line.partition(b" ")[0])
     if complete:
         match = REQUEST_LINE.fullmatch(line)
         version = match[1] if match else b""
         if re.fullmatch(rb"HTTP/1\.[0-9]", version):
             return
-        if re.fullmatch(rb"HTTP/[0-9]+(\.[0-9]+)?", version):
+        if re.fullmatch(rb"HTTP/[0-9]\.[0-9]", version):
             raise BadRequest(505, "only HTTP/1.0 and HTTP/1.1 here")
         raise BadRequest(400, "the request line is malformed")
+
+
+def too_long(method: bytes) -> BadRequest:
+    """The error for a request line that is too long (RFC 9112, 3)."""
+    if len(method) >= MAX_LINE:
+        return BadRequest(501, "the method is too long")
+    return BadRequest(414, "the request line is too long")
 
 
 def check_host(hosts: list[bytes], needed: bool) -> None:
@@ -526,8 +373,8 @@ def is_host(text: bytes) -> bool:
 def announces_body(values: dict[bytes, list[bytes]]) -> bool:
     """Does a body follow the head? (RFC 9112, section 6.3)
 
-    Whoever stands between the client and us must find the same end of
-    it as we do: what can be read in two ways is refused.
+    A proxy between the client and us must find the same end of it as
+    we do: anything that can be read in two ways is an error.
     """
     lengths = set(values.get(b"content-length", []))
     if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
@@ -544,7 +391,7 @@ def announces_body(values: dict[bytes, list[bytes]]) -> bool:
 
 
 def check_codings(text: bytes) -> None:
-    """Raise BadRequest unless it says chunked (RFC 9112, 6.1, 6.3)."""
+    """Raise BadRequest unless it is chunked (RFC 9112, 6.1, 6.3)."""
     codings = [part.strip(b" \t") for part in text.split(b",")]
     codings = [coding for coding in codings if coding]
     if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
@@ -556,12 +403,12 @@ def check_codings(text: bytes) -> None:
 
 
 def status_of(method: bytes, target: bytes) -> int:
-    """Which answer a well-formed request gets (RFC 9110, 15)."""
+    """The status for a well-formed request (RFC 9110, 15)."""
     path = target if target == b"/" else path_of(method, target)
     if method not in (b"GET", b"HEAD"):
         return 405 if method in METHODS else 501
-    if path == b"/healthz":  # may a balancer send us more clients?
-        return 503 if asked else 200
+    if path == b"/healthz":  # may a load balancer send more clients?
+        return 503 if signals_received else 200
     return 200 if path == b"/" else 404
 
 
@@ -583,37 +430,37 @@ def path_of(method: bytes, target: bytes) -> bytes:
 
 
 def respond(request: Request, keep_alive: bool) -> bytes:
-    """The answer to a request: head and, but for HEAD, body."""
-    return write_answer(
+    """The response to a request: head and, except for HEAD, body."""
+    return build_response(
         request.status, "", connection_field(request, keep_alive),
         request.method == b"HEAD", int(time.time()),
     )  # fmt: skip
 
 
 def connection_field(request: Request, keep_alive: bool) -> str:
-    """What the answer says of the connection; "": it says nothing."""
+    """The Connection field of the response; "" for no field."""
     if not keep_alive:
         return "close"
-    return "" if request.minor else "keep-alive"  # 1.0 has to be told
+    return "" if request.minor else "keep-alive"  # 1.0 needs it
 
 
-def refuse(error: BadRequest) -> bytes:
-    """The answer to a request that is not one."""
+def error_response(error: BadRequest) -> bytes:
+    """The response to a request that is malformed or too slow."""
     now = int(time.time())
-    return write_answer(
+    return build_response(
         error.status, error.reason, "close", error.to_head, now
     )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
-def write_answer(
+def build_response(
     status: int,
     reason: str,
     connection: str,
     without_body: bool,
     now: int,
 ) -> bytes:
-    """One answer as bytes, the same for all requests of one second."""
+    """One response as bytes, the same for a whole second."""
     phrase = HTTPStatus(status).phrase
     title = f"{status} {phrase}"
     body = PAGE
@@ -636,21 +483,18 @@ def write_answer(
     return (text if without_body else text + body).encode()
 
 
-# === Command line, the same in every step ===========================
+# === Command line ===================================================
 
-TICK = 0.5  # seconds until a wait ends to look whether we should stop
-GRACE_SECONDS = 5  # for requests under way when we are asked to stop
+TICK = 0.5  # seconds between two looks at whether to shut down
+GRACE_SECONDS = 5  # for requests in progress at the shutdown
 BACKLOG = 4096  # connections the kernel may hold for accept
 
-asked: list[int] = []  # signals so far; then health checks fail
-signals: list[int] = []  # those that made us begin to stop
+# A signal makes health checks fail, and after --lame-duck seconds the
+# server begins to shut down. Lists, since both are seen by all threads.
+signals_received: list[int] = []
+shutting_down: list[int] = []
 totals = {"requests": 0, "connections": 0}
 totals_lock = threading.Lock()  # for the steps that have threads
-
-
-def stopping() -> bool:
-    """Have we begun to stop?"""
-    return bool(signals)
 
 
 def count(requests: int = 0, connections: int = 0) -> None:
@@ -661,38 +505,55 @@ def count(requests: int = 0, connections: int = 0) -> None:
 
 
 def compute(steps: int) -> None:
-    """Keep the processor busy, as a template would."""
+    """Keep the processor busy, as rendering a template would."""
     for _ in range(steps):
         pass
 
 
 def announce(listener: socket.socket) -> None:
-    """Say that from now on clients are welcome."""
+    """Print that from now on clients can connect."""
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
-    url = f"http://{host}:{port}/"
-    print(f"Serving on {url} (Ctrl-C to stop)", flush=True)
+    print_line(f"Serving on http://{host}:{port}/ (Ctrl-C to stop)")
+
+
+def print_line(line: str) -> None:
+    """Print a line, unless that is impossible or would block."""
+    try:
+        # A pipe that nobody reads would stop us in write.
+        if os.name == "nt" or select.select([], [1], [], 0)[1]:
+            os.write(1, f"{line}\n".encode())
+    except (OSError, ValueError):  # closed, or its disk is full
+        pass
 
 
 def closing_line() -> str:
     """What was done, and what it cost this process and its children."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    user = own.ru_utime + children.ru_utime
-    system = own.ru_stime + children.ru_stime
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    peak = max(own_peak() or own.ru_maxrss, children.ru_maxrss) / unit
+    spent = os.times()
+    user = spent.user + spent.children_user
+    system = spent.system + spent.children_system
     return (
         f"Answered {totals['requests']} requests on "
         f"{totals['connections']} connections; CPU {user:.2f} s user, "
-        f"{system:.2f} s system; peak memory {peak:.1f} MiB\n"
+        f"{system:.2f} s system; {peak_memory()}"
     )
+
+
+def peak_memory() -> str:
+    """The most memory that this process or a child has used."""
+    if resource is None:  # Windows
+        return "peak memory unknown"
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    peak = max(own_peak() or own, children) / unit
+    return f"peak memory {peak:.1f} MiB"
 
 
 def own_peak() -> int:
     """Peak memory of this process in KiB; 0 where there is no /proc.
 
-    Linux's ru_maxrss is no less than that of whoever started us.
+    On Linux, ru_maxrss is at least that of the process it came from.
     """
     try:
         with open("/proc/self/status") as status:
@@ -701,13 +562,21 @@ def own_peak() -> int:
         return 0
 
 
-def stop_now(status: int) -> NoReturn:
-    """Say goodbye and end, whatever is still under way."""
-    try:
-        os.write(1, closing_line().encode())
-    except OSError:  # nobody reads our output any more
-        pass
+def exit_now(status: int) -> NoReturn:
+    """Print the closing line and exit, whatever is in progress."""
+    print_line(closing_line())
     os._exit(status)
+
+
+def call_later(seconds: float, function: Callable[[], None]) -> None:
+    """Call a function in the main thread, or in a timer's thread."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda number, frame: function())
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    else:  # Windows
+        timer = threading.Timer(seconds, function)
+        timer.daemon = True
+        timer.start()
 
 
 def between(
@@ -733,7 +602,7 @@ class Parser(ArgumentParser):
     """An argument parser that complains in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """End with status 2, for wrong usage."""
+        """Exit with status 2, for wrong usage."""
         self.exit(2, f"{self.prog}: {message} (--help explains)\n")
 
 
@@ -742,13 +611,13 @@ def main(
     wake: Callable[[], None] = lambda: None,
     add_options: Callable[[Parser], None] = lambda parser: None,
 ) -> None:
-    """Read the command line, listen, serve until a signal comes.
+    """Read the command line, listen, serve until a signal arrives.
 
-    wake is called when we begin to stop, to end long waits;
+    wake is called when the shutdown begins, to end long waits;
     add_options may add to the command line.
     """
     parser = Parser(
-        description=__doc__,
+        description=sys.modules["__main__"].__doc__,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -774,25 +643,22 @@ def main(
     options = parser.parse_args()
 
     def on_signal(number: int, frame: object) -> None:
-        if asked:  # again
-            stop_now(128 + number)
-        asked.append(number)
+        if signals_received:  # the second one stops at once
+            exit_now(128 + number)
+        signals_received.append(number)
         if options.lame_duck:
-            # A balancer sends us clients until a check tells it.
-            signal.setitimer(signal.ITIMER_REAL, options.lame_duck)
+            # A load balancer sends clients until a check has failed.
+            call_later(options.lame_duck, shut_down)
         else:
-            on_alarm(number, frame)
+            shut_down()
 
-    def on_alarm(number: int, frame: object) -> None:
-        if signals:  # too late
-            stop_now(0)
-        signals.append(number)
-        signal.alarm(GRACE_SECONDS)
+    def shut_down() -> None:
+        shutting_down.extend(signals_received)
+        call_later(GRACE_SECONDS, lambda: exit_now(0))
         wake()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    signal.signal(signal.SIGALRM, on_alarm)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     address = (options.host, options.port)
     try:
@@ -805,8 +671,4 @@ def main(
         why = why.partition(" (")[0]
         sys.exit(f"cannot listen on {address[0]}:{address[1]}: {why}")
     serve(listener, options)
-    stop_now(0)
-
-
-if __name__ == "__main__":
-    main(serve)
+    exit_now(0)

@@ -8,33 +8,34 @@ import time
 from argparse import Namespace
 
 import web
+from clients import READABLE, WRITABLE, Client, Clients
 
 
-def go_on(
-    client: web.Client, clients: web.Clients, options: Namespace
+def resume(
+    client: Client, clients: Clients, options: Namespace
 ) -> None:
     """Do for this client what can be done without waiting."""
     connection, sock = client.connection, client.sock
     try:
-        if connection.next in (web.READ, web.DRAIN):
-            connection.came(sock.recv(web.RECV_SIZE))
+        if connection.next in (web.READ, web.LINGER):
+            connection.data_received(sock.recv(web.RECV_SIZE))
         if connection.next is web.WORK:
-            time.sleep(options.delay)  # blocks: everybody waits
+            time.sleep(options.delay)  # blocks: all clients wait
             web.compute(options.compute)
-            connection.worked()
+            connection.work_done()
         if connection.next is web.SEND:
-            connection.sent(sock.send(connection.unsent))
-            if connection.next is web.DRAIN:
+            connection.data_sent(sock.send(connection.unsent))
+            if connection.next is web.LINGER:
                 sock.shutdown(socket.SHUT_WR)
-    except BlockingIOError:  # not ready: the selector will tell
+    except BlockingIOError:  # not ready: wait for the selector
         pass
     except OSError:  # the client is gone
         connection.wait_for(web.CLOSE)
     if connection.next is web.CLOSE:
         clients.close(client)
-    elif connection.next in (web.READ, web.DRAIN):
-        clients.watch(client, web.READABLE)
+    elif connection.next in (web.READ, web.LINGER):
+        clients.watch(client, READABLE)
     else:
-        clients.watch(client, web.WRITABLE)
+        clients.watch(client, WRITABLE)
         if connection.next is web.WORK:  # pipelined: others have a turn
             connection.wait_for(web.WORK, web.SEND_SECONDS)

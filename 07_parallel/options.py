@@ -1,0 +1,56 @@
+"""The command line of step 07: which engine, how many workers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentTypeError
+
+import emulated
+import uring
+import workers
+from web import Parser, between
+
+
+def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:
+    """The engine of this name, or the best that works here."""
+    if name == "emulated":
+        return emulated.Engine
+    try:
+        uring.open_ring()
+    except uring.Unavailable as reason:
+        if name == "uring":
+            sys.exit(f"{reason}: try --engine emulated")
+        print(f"{reason}: the emulated engine serves", file=sys.stderr)
+        return emulated.Engine
+    except OSError as error:  # it could be fixed, so do not hide it
+        sys.exit(f"io_uring cannot start: {error.strerror}")
+    return uring.Engine
+
+
+def directory(path: str) -> str:
+    """A check for argparse: there is such a directory."""
+    if not os.path.isdir(path):
+        raise ArgumentTypeError(f"{path!r} is not a directory")
+    return path
+
+
+def add_options(parser: Parser) -> None:
+    """What only this step needs."""
+    parser.add_argument(
+        "--workers", type=between(1, 512),
+        default=workers.usable_cores(),
+        help="processes or threads; one for each core (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--worker-kind", choices=("auto", "process", "thread"),
+        default="auto", help="auto: threads where there is no GIL",
+    )  # fmt: skip
+    parser.add_argument(
+        "--engine", choices=("auto", "uring", "emulated"),
+        default="auto", help="auto: io_uring where it can be had",
+    )  # fmt: skip
+    parser.add_argument(
+        "--directory", type=directory, metavar="DIR",
+        help="serve these files, without --delay and --compute",
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""The four rules of time in web.py, proved on each server's own way to wait.
+
+A server that was busy or stopped finds requests and deadlines at once;
+clients that are slow, and those that never stop sending. All side by side.
+"""
+
+import fcntl
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.beside import beside
+from tests.marks import slow
+from tests.process import (
+    PATIENCE,
+    PYTHON,
+    Running,
+    eventually,
+    options_of,
+    running,
+    started,
+)
+from tools.common.raw_client import GET, GET_CLOSE, HOST, Client, NoAnswer
+from tools.servers import SERVERS, YES, Server
+
+IDLE_SECONDS, LINGER_MOST = 5.0, 10.0
+EARLY = 0.2  # a server may round
+REFUSED = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 30000000\r\n\r\n"
+OURS = [each for each in SERVERS if each.step > 1]
+KEEPING = [each for each in OURS if each.lessons["keep_alive"] == YES]
+
+
+def named(servers: list[Server]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "each", servers, ids=lambda each: f"time-{each.name}"
+    )
+
+
+def pause(process: Running, number: int) -> None:
+    """Stop all of a server's processes, or let them run again."""
+    for each in process.processes():
+        each.send_signal(number)
+
+
+@named(KEEPING)
+@slow
+@beside
+def test_a_request_that_arrived_during_a_pause(each: Server) -> None:
+    # The deadline for another request passes while nothing runs.
+    with running(each) as process:
+        clients = [process.client() for _ in range(4)]
+        for client in clients:
+            client.ask(GET)
+        pause(process, signal.SIGSTOP)
+        try:
+            for client in clients:
+                client.send(GET_CLOSE)
+            time.sleep(IDLE_SECONDS + 1)
+        finally:
+            pause(process, signal.SIGCONT)
+        for client in clients:
+            assert client.answer().status == 200
+
+
+@pytest.mark.thorough
+@named([each for each in KEEPING if each.step != 3 and "ex" not in each.name])
+@slow
+@beside
+def test_a_request_that_arrived_during_a_turn(each: Server) -> None:
+    # Another client's work takes longer than the deadline.
+    workers = ["--workers", "1"] if each.workers else []
+    with running(each, "--compute", "250000000", *workers) as process:
+        kept = process.client()
+        kept.send(GET.replace(b"/ ", b"/missing "))
+        assert kept.answer().status == 404
+        busy = process.client(GET_CLOSE)
+        spent = process.cpu()
+        assert eventually(lambda: process.cpu() > spent + 0.5, PATIENCE)
+        kept.send(GET.replace(b"/ ", b"/missing "))
+        assert kept.answer(timeout=10 * PATIENCE).status == 404
+        assert busy.answer(timeout=10 * PATIENCE).status == 200
+
+
+@named(OURS)
+@slow
+@beside
+def test_a_refused_client_that_never_stops_is_dropped(each: Server) -> None:
+    with running(each) as process:
+        with process.client(REFUSED) as client:
+            assert client.answer().status == 405
+            begin = time.monotonic()
+
+            def closed() -> bool:
+                try:
+                    client.socket.sendall(b"x")
+                except OSError:
+                    return True
+                return False
+
+            assert eventually(closed, LINGER_MOST + PATIENCE, 0.05)
+            assert time.monotonic() - begin > 1
+        process.assert_serves()
+
+
+@named(OURS)
+@beside
+def test_an_upload_with_pauses_ends_without_an_error(each: Server) -> None:
+    # 1 MiB in three seconds: its sender reads the response afterwards.
+    with running(each) as process, process.client(REFUSED) as client:
+        moments = [time.monotonic()]
+        try:
+            for _ in range(6):
+                client.socket.sendall(b"x" * (1 << 17))
+                time.sleep(0.5)
+                moments.append(time.monotonic())
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.answer().status == 405
+        except (OSError, NoAnswer):  # were we too slow?
+            moments.append(time.monotonic())
+            pauses = [b - a for a, b in itertools.pairwise(moments)]
+            assert max(pauses) > 1 - EARLY, f"closed after {pauses}"
+
+
+@named(OURS)
+@beside
+def test_an_upload_without_a_pause_ends_without_an_error(each: Server) -> None:
+    with running(each) as process, process.client(REFUSED) as client:
+        for _ in range(30):
+            client.socket.sendall(b"x" * 1_000_000)
+        assert client.answer().status == 405
+
+
+@named(KEEPING)
+@beside
+def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
+    with started(each) as process:
+        kept = process.client()
+        kept.ask(GET)
+        new = process.client()
+        if each.step < 7:  # 07 accepts when something has been sent
+            assert eventually(lambda: accepted(process, 2))
+        begin = time.monotonic()
+        process.signal(signal.SIGTERM)
+        for client in (kept, new):
+            client.send_if_open(GET_CLOSE)
+        took = time.monotonic() - begin
+        try:
+            assert [c.answer().status for c in (kept, new)] == [200, 200]
+        except (OSError, NoAnswer):  # it waits half a second: did we?
+            assert took > 0.5 - EARLY, f"lost what was sent {took:.2f} s later"
+        process.assert_ends()
+
+
+def accepted(process: Running, number: int) -> bool:
+    """Has the server taken this many connections from the queue?"""
+    found = [
+        each for one in process.processes()
+        for each in one.net_connections("tcp") if each.status == "ESTABLISHED"
+    ]
+    return len(found) >= number
+
+
+@pytest.mark.parametrize("each", SERVERS, ids=lambda each: f"out-{each.name}")
+def test_a_full_pipe_does_not_keep_it_from_ending(each: Server) -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb", 0) as ours, open(writing, "wb", 0) as theirs:
+        process = subprocess.Popen(
+            [PYTHON, str(each.path), *options_of(each, ())], stdout=theirs
+        )
+        try:
+            ours.read(100)  # the ready line; nothing is read after it
+            size = fcntl.fcntl(theirs, getattr(fcntl, "F_GETPIPE_SZ", 1032))
+            theirs.write(b"x" * size)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("each", SERVERS, ids=lambda each: f"out-{each.name}")
+def test_a_full_disk_does_not_matter(each: Server) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with open("/dev/full", "wb", 0) as full:
+        process = subprocess.Popen(
+            [PYTHON, str(each.path), "--port", str(port), *each.options],
+            stdout=full, stderr=subprocess.PIPE,
+        )
+    try:
+        assert eventually(lambda: answers(port), PATIENCE)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=PATIENCE)[1] == b""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    """Does a server on this port respond by now?"""
+    try:
+        with Client(port, GET_CLOSE) as client:
+            return client.answer().status == 200
+    except (OSError, NoAnswer):
+        return False
