@@ -34,6 +34,10 @@ def lesson(name: str) -> pytest.MarkDecorator:
 # Waits for long, so it begins early; meanwhile others run.
 slow = pytest.mark.slow
 
+# web.py decides it, the same bytes in every folder: test_http_section.py
+# proves it in process. Over sockets with 01, 02 and 07; --all: with all.
+in_web = pytest.mark.in_web
+
 
 def by_rule(
     table: Sequence[tuple[Any, ...]], steps: range | None = None

@@ -7,7 +7,7 @@ the rule in question can be the reason for the refusal.
 import re
 from collections.abc import Callable
 
-from tests.marks import by_rule, rule
+from tests.marks import by_rule, in_web, rule
 from tests.process import Running
 from tools.common.raw_client import GET, HOST, Answer, NoAnswer, read_answers
 
@@ -145,6 +145,7 @@ def only_answer(
         return answer
 
 
+@in_web
 @by_rule(WRONG)
 def test_wrong(shared: Running, name: str) -> None:
     failures = []
@@ -173,6 +174,7 @@ REFUSED = [
 ]
 
 
+@in_web
 @rule("explained")
 def test_explained(shared: Running) -> None:
     for status, data in REFUSED:
@@ -185,6 +187,7 @@ def test_explained(shared: Running) -> None:
         assert status != 505 or "HTTP/1.1" in why
 
 
+@in_web
 @rule("refused-head")
 def test_refused_head(shared: Running) -> None:
     for status, data in REFUSED:
@@ -222,18 +225,21 @@ def assert_limit(
         assert only_answer(shared, make(size)).status == refused, size
 
 
+@in_web
 @rule("long-line")
 def test_long_line(shared: Running) -> None:
     assert len(long_line(100).split(b"\r\n")[0]) == 100
     assert_limit(shared, long_line, 8192, 404, 414)
 
 
+@in_web
 @rule("long-head")
 def test_long_head(shared: Running) -> None:
     assert len(long_head(16384)) == 16384
     assert_limit(shared, long_head, 16384, 200, 431)
 
 
+@in_web
 @rule("many-fields")
 def test_many_fields(shared: Running) -> None:
     assert many_fields(5).count(b":") == 5
