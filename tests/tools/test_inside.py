@@ -61,7 +61,7 @@ def test_the_record_shows_what_the_page_tells() -> None:
         assert [*stacks(found["02"])] == ["handle_client"]
         threads = ["socket.accept", *["handle_client"] * 6]
         assert [*stacks(found["03"])] == threads
-        assert [*stacks(found["04"])] == ["go_on"]
+        assert [*stacks(found["04"])] == ["resume"]
         assert "handle_client" not in found["06"].texts["py-spy"]
 
 
