@@ -30,6 +30,7 @@ from tests.process import (
     PYPY,
     Running,
     eventually,
+    load,
     running,
     started,
     take,
@@ -38,7 +39,7 @@ from tests.process import (
 from tests.test_faults import leave
 from tests.test_running import assert_refused, run
 from tools.common.raw_client import Answer, Client, NoAnswer
-from tools.servers import Server
+from tools.servers import ROOT, Server
 
 STEP = range(7, 8)
 SECRET = b"nobody outside may read this"
@@ -988,6 +989,26 @@ def test_file_is_shortened_under_way(
             assert body[:left] == data[: min(left, len(body))]
         assert_goes_on(other)
         assert ask(shared, f"/{path.name}").body == data[:left]
+
+
+def test_a_slow_client_has_time_for_what_it_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = load(ROOT / "07_parallel" / "file_client.py")
+    queued = [1_000_000]
+    monkeypatch.setattr(module, "bytes_queued", lambda fd: queued[0])
+    client = module.FileClient(None, 5)
+    client.wait_for(module.SEND, 10)
+    client.sent = 4_000_000
+    client.check_progress()
+    seconds = 3_000_000 / module.SLOWEST
+    assert seconds - 1 < client.time_left() <= seconds
+    queued[0] -= 1000  # a little more does not make its time shorter
+    client.check_progress()
+    assert client.time_left() > seconds - 1
+    client.wait_for(module.SEND, 10)
+    client.check_progress()  # nothing more: its time does not grow
+    assert client.time_left() <= 10
 
 
 @rule("file-under-way", STEP)
