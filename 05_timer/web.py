@@ -520,7 +520,7 @@ def announce(listener: socket.socket) -> None:
 def print_line(line: str) -> None:
     """Print a line, unless that is impossible or would block."""
     try:
-        # A pipe that nobody reads would stop us in write.
+        # A full pipe would block us in write.
         if os.name == "nt" or select.select([], [1], [], 0)[1]:
             os.write(1, f"{line}\n".encode())
     except (OSError, ValueError):  # closed, or its disk is full

@@ -1,6 +1,6 @@
 """Step 06, coroutines: asyncio in miniature, from nothing but yield.
 
-A generator can pause: yield hands the thread back to whoever runs it.
+A generator can pause: yield hands the thread back to its caller.
 Here that is a loop of our own, in about a hundred lines. It remembers
 what each coroutine waits for, a socket or a moment, and resumes it when
 that wait is over. What asyncio writes as await is yield from here.

@@ -79,7 +79,7 @@ ETAGS = re.compile(r'(?:W/)?("[^"]*")')
 
 
 class File:
-    """A file in memory; let go when nobody refers to it any more."""
+    """A file in memory; let go with the last reference to it."""
 
     def __init__(self, path: str) -> None:
         """Open and map. Raises OSError, also if it is not a file."""
@@ -96,7 +96,7 @@ class File:
             self.memory = None
             if self.size:  # an empty file cannot be mapped
                 # Private and writable because ctypes asks for memory
-                # that may be written; nobody writes, so nothing is
+                # that may be written; we do not write, so nothing is
                 # copied, and no memory has to be set aside for that.
                 self.memory = mmap.mmap(
                     descriptor, self.size, mmap.MAP_PRIVATE | NORESERVE,

@@ -42,7 +42,7 @@ Make = Callable[[socket.socket, socket.socket, Namespace], Runs]
 class Handle(NamedTuple):
     """A worker as its parent sees it: a process or a thread."""
 
-    line: socket.socket  # to talk to it
+    line: socket.socket  # connected to it
     listener: socket.socket
     pid: int = 0  # 0: it is a thread
 

@@ -66,7 +66,7 @@ def receive(sock: socket.socket) -> web.Request | None:
 
 
 def hang_up(sock: socket.socket, linger: float) -> None:
-    """Read what the client still sends; then talk closes."""
+    """Read what the client still sends; then handle_client closes."""
     sock.settimeout(linger)
     sock.recv(web.RECV_SIZE)
 

@@ -1,6 +1,6 @@
 """The numbered pages on the loop of 06_asyncio/coroutines.py."""
 
-import importlib.util
+import importlib
 import socket
 import sys
 import time
@@ -16,13 +16,9 @@ BATCH = 100  # connections to accept before others get a turn
 
 
 def load() -> Any:
-    """The file as a module: a step's folder is no package."""
-    spec = importlib.util.spec_from_file_location("coroutines", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["coroutines"] = module
-    spec.loader.exec_module(module)
-    return module
+    """The file as a module, with the web.py beside it."""
+    sys.path.insert(0, str(FILE.parent))
+    return importlib.import_module(FILE.stem)
 
 
 mini = load()
