@@ -32,7 +32,7 @@ def open_but_proc(file: Any, *arguments: Any, **named: Any) -> Any:
 def main() -> None:
     """Take it away, and be the server."""
     pair = socket.socketpair()  # of AF_UNIX here, of AF_INET elsewhere
-    socket.socketpair = lambda *_: pair  # type: ignore[assignment]
+    socket.socketpair = lambda *_: pair
     for module, names in LACKING:
         for name in names:
             vars(module).pop(name, None)

@@ -22,7 +22,7 @@ from tools.data import raw, results
 from tools.servers import ROOT, SERVERS, SKETCHES
 
 SMOKE = (
-    sys.executable, "-m", "tools.bench", "--smoke", "--only", "02,05",
+    sys.executable, "-m", "tools.bench", "--smoke", "--only", "02,06-protocol",
     "--load", "python", "--no-site", "--output",
 )
 
@@ -185,14 +185,14 @@ def test_a_small_run_is_saved_and_names_no_machine(tmp_path: Path) -> None:
     assert found.complete
     assert (found.mode, found.load) == ("smoke", "python")
     assert found.command == (
-        "./bench.sh --smoke --only 02,05 --load python"
+        "./bench.sh --smoke --only 02,06-protocol --load python"
     )
     assert [(p.server, p.suite, p.status) for p in found.points] == [
         (name, suite, "ok")
-        for suite in ("classic", "raw-keep") for name in ("02", "05")
+        for suite in ("classic", "raw-keep") for name in ("02", "06-protocol")
     ]
     rows = [line.split() for line in done.stdout.splitlines()]
-    for name in ("02", "05"):  # in both tables
+    for name in ("02", "06-protocol"):  # in both tables
         shown = [row for row in rows if row[:1] == [name]]
         assert sum("$" not in row and len(row) >= 8 for row in shown) == 2
     texts = [(tmp_path / "results.json").read_text()]
