@@ -16,7 +16,7 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 Scheme = Literal["light", "dark"]
 Motion = Literal["reduce", "no-preference"]
 LOCAL = ("file:", "data:", "about:", "blob:")
-PATIENCE = 30_000  # ms for what takes a moment, on a very busy machine
+PATIENCE = 120_000  # ms for what takes a moment, on a very busy machine
 
 Opened = Callable[..., Page]  # the fixture: `open_page` without a browser
 
