@@ -11,22 +11,25 @@ from files import Transfer
 from web import CLOSE, IDLE_SECONDS, LINGER, READ, Connection
 
 Engine = emulated.Engine | uring.Engine
+# All that a response depends on: method, version, status, fields.
+Kind = tuple[bytes, bytes, int, bytes]
 
 
 class Client(Connection):
     """A connection, and what the engine has in flight for it."""
 
+    in_flight = 0  # operations that are not complete
+    receiving = False  # is one of them a receive?
+    cancelled = False  # shall all of them end?
+    waiting: tuple[bytes, ...] = ()  # pieces yet to be handled
+    kind: Kind | None = None  # of the piece just received
+    at_once: Prepared | None = None  # sent in this batch, completely?
+    full = False  # no: the kernel had no room for it
     transfer: Transfer | None = None  # a file that is being sent
 
     def __init__(self, fd: int) -> None:
         super().__init__()
         self.fd = fd
-        self.in_flight = 0  # operations that are not complete
-        self.receiving = False  # is one of them a receive?
-        self.cancelled = False  # shall all of them end?
-        self.waiting: tuple[bytes, ...] = ()  # pieces yet to be handled
-        self.at_once: Prepared | None = None  # sent without waiting
-        self.full = False  # did the kernel have no room for that?
 
     def handle_waiting(self) -> None:
         """Take the pieces that arrived before their turn."""

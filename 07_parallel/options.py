@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 
 import emulated
 import uring
 import workers
 from web import Parser, between
+
+
+def settle(options: Namespace) -> None:
+    """Choose the engine; a file is sent without any work."""
+    options.engine = choose_engine(options.engine)
+    if options.directory:
+        options.delay = options.compute = 0
 
 
 def choose_engine(name: str) -> type[emulated.Engine | uring.Engine]:

@@ -16,16 +16,13 @@ import functools
 import re
 import time
 
-from client import Client, Engine
+from client import Client, Engine, Kind
 from emulated import Prepared
-from web import CLOSE, READ, BadRequest, status_of
+from web import CLOSE, READ, BadRequest, shutting_down, status_of
 
 MOST_KINDS = 256  # of requests, to have a response prepared for
 SHORT_HEAD = 1024  # bytes: a longer one is not worth remembering
 LINE = re.compile(rb"(\S+) ([!-~]+) (HTTP/1\.[0-9])\r\n")
-
-# All that a response depends on: method, version, status, fields.
-Kind = tuple[bytes, bytes, int, bytes]
 
 
 class AtOnce:
@@ -43,27 +40,26 @@ class AtOnce:
         self.second = 0  # for which they are right
         self.now = 0.0
         self.requests = 0  # that got their responses so
-        self.kind: Kind | None = None  # of the bytes just received
         # Sent in this batch; whether it worked, the next one shows.
-        self.pending: dict[int, Client] = {}
+        self.pending: list[Client] = []
 
     def begin_batch(self, now: float) -> list[Client]:
         """What became of the last batch: the clients to resume."""
         self.now = now
         second = int(time.time())
-        if second != self.second:
+        if second != self.second or shutting_down:
             self.second = second
             self.prepared.clear()
         for fd, result in self.engine.failed:
-            self.not_sent(self.pending[fd], result)
-        pending, self.pending = self.pending, {}
+            self.not_sent(self.clients[fd], result)
+        pending, self.pending = self.pending, []
         found = []
-        for fd, client in pending.items():
-            if client.full or client.waiting or not client.receiving:
-                found.append(client)
+        for client in pending:
+            client.at_once = None
             if client.next is CLOSE and not client.full:
-                del self.clients[fd]  # the engine has closed it
-                found.remove(client)
+                del self.clients[client.fd]  # the engine has closed it
+            elif client.full or client.waiting or not client.receiving:
+                found.append(client)
         return found
 
     def not_sent(self, client: Client, result: int) -> None:
@@ -79,18 +75,18 @@ class AtOnce:
 
     def send_prepared(self, client: Client, data: bytes) -> bool:
         """Send the response to a request like one before, if any."""
-        self.kind = None
+        client.kind = None
         if (
             not self.prepares or client.next is not READ
-            or client.received or client.fd in self.pending
-            or client.full
+            or client.received or client.at_once or client.full
         ):  # fmt: skip
             return False
-        self.kind = kind_of(data)
-        if not self.kind:
+        kind = kind_of(data)
+        if not kind:
             return False
-        response = self.prepared.get(self.kind)
+        response = self.prepared.get(kind)
         if not response or response.last == client.receiving:
+            client.kind = kind
             return False
         self.send_now(client, response)
         return True
@@ -101,28 +97,19 @@ class AtOnce:
             return False
         response = self.engine.prepare(client.unsent, client.last)
         self.send_now(client, response)
-        return True
-
-    def remember(self, client: Client) -> None:
-        """If these bytes were a whole request: prepare for others."""
-        sent = client.at_once
-        if sent and self.kind and client.fd in self.pending:
+        if client.kind:  # its request was a piece of its own
             if len(self.prepared) == MOST_KINDS:
                 self.prepared.clear()
-            self.prepared[self.kind] = sent
+            self.prepared[client.kind] = response
+        return True
 
     def send_now(self, client: Client, response: Prepared) -> None:
         """Let the engine send, and close after the last response."""
         self.requests += 1
         client.at_once = response
-        self.pending[client.fd] = client
+        self.pending.append(client)
         self.engine.send_now(client.fd, response)
         client.responded(self.now, response.last)
-
-    def disable(self) -> None:
-        """From now on each response ends its connection."""
-        self.prepares = False
-        self.prepared.clear()
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,10 +1,9 @@
 """Step 07: completions, a worker on every core.
 
-Two new ideas. A worker no longer asks which sockets are ready and then
-makes the call; it submits operations, does something else, and collects
-their completions (a loop like this is also called a proactor). And
-there are as many workers as there are cores, each with an engine and a
-listening socket of its own: the kernel deals out the clients.
+A worker submits operations and collects their completions, instead of
+asking which sockets are ready and making the calls itself (a loop like
+this is also called a proactor). And there are as many workers as cores,
+each with a listening socket of its own: the kernel deals out clients.
 
 Read first   server.py    a worker: what it submits, what it collects
 then         workers.py   starts the workers, replaces, stops them
@@ -33,7 +32,7 @@ import workers
 from client import Client, Engine
 from emulated import ACCEPTED, RECEIVED, SENT
 from file_client import client_for
-from options import add_options, choose_engine
+from options import add_options, settle
 from prepared import AtOnce
 from web import (
     CLOSE,
@@ -59,7 +58,7 @@ CLOCK = -1  # not a socket: the sleep that wakes a worker twice a second
 
 def serve(listener: socket.socket, options: Namespace) -> None:
     """Start the workers, replace those that die, stop them all."""
-    options.engine = choose_engine(options.engine)
+    settle(options)
     crew = workers.Workers(listener, options, Worker)
     announce(crew.listeners[0])
     while not shutting_down:
@@ -75,22 +74,18 @@ class Worker:
     """Serves its share of the clients: one thread, one engine."""
 
     def __init__(
-        self,
-        listener: socket.socket,
-        parent: socket.socket,
+        self, listener: socket.socket, parent: socket.socket,
         options: Namespace,
-    ) -> None:
-        works = not options.directory
-        self.delay = works and options.delay
-        self.compute = works and options.compute
+    ) -> None:  # fmt: skip
+        self.delay, self.compute = options.delay, options.compute
         self.new_client = client_for(options.directory)
         self.engine: Engine = options.engine()
         self.parent, self.listener = parent, listener.fileno()
         self.engine.adopt(parent)
         self.engine.adopt(listener)
         self.clients: dict[int, Client] = {}
-        prepares = works and not (self.delay or self.compute)
-        self.at_once = AtOnce(self.engine, self.clients, prepares)
+        works = options.directory or self.delay or self.compute
+        self.at_once = AtOnce(self.engine, self.clients, not works)
         self.overdue: set[int] = set()  # at the last tick
         self.connections = 0  # so far
         self.accepting, self.listening = False, True
@@ -164,15 +159,13 @@ class Worker:
         workers.obey(result, data)
         if shutting_down:
             self.leave_until = self.now + GRACE_SECONDS - TICK
-            self.at_once.disable()
         self.engine.receive(self.parent.fileno())
 
     def receive_more(self, client: Client) -> None:
         """Submit a receive, unless one is in flight.
 
-        A client that stays for a second request will probably stay for
-        more: then one operation receives all it sends. Most others send
-        one request, and one operation for that is cheaper.
+        Most clients send one request, and one operation for that is
+        cheaper. From the second on, one receives all that arrives.
         """
         if client.next in (READ, LINGER) and not client.receiving:
             client.receiving = True
@@ -190,11 +183,10 @@ class Worker:
             client.waiting += (data,)  # empty: its side has ended
             if len(client.waiting) == MANY_PIECES:
                 self.engine.pause(client.fd)
-        if client.fd in self.at_once.pending:  # one response a batch
+        if client.at_once:  # one response a batch
             self.block = False
         elif client.next not in (WORK, SEND):
             self.resume(client)
-            self.at_once.remember(client)
 
     def resume(self, client: Client) -> None:
         """Submit what comes next for this client."""
@@ -259,7 +251,7 @@ class Worker:
             self.accept_more()
         before, self.overdue = self.overdue, set()
         for client in list(self.clients.values()):
-            if client.fd in self.at_once.pending:  # just responded
+            if client.at_once:  # just responded
                 continue
             if client.next is CLOSE:  # once more, to be sure
                 self.engine.cancel(client.fd)

@@ -74,7 +74,7 @@ STREAMED = RECEIVED | 0x80  # received by a multishot receive
 ENTRIES = 1024
 RETRY_SECONDS = 0.05  # to send to a half-closed client, see below
 BUFFERS = 1024  # in the pool for what is received; a power of two
-BUFFER_SIZE = 2048  # bytes; a longer piece takes several
+BUFFER_SIZE = 16 * 1024  # bytes: any whole head fits into one
 POOL = 0  # the number of our pool of buffers
 
 # System calls have these numbers on nearly every processor.
@@ -86,7 +86,6 @@ OP_CANCEL = 14
 OP_CLOSE, OP_SEND, OP_RECV = 19, 26, 27
 
 # Flags of a submission entry.
-LINK = 1 << 2  # the next entry waits until this one has succeeded
 BUFFER_SELECT = 1 << 5  # take a buffer from the pool
 QUIET = 1 << 6  # no completion if it succeeds
 MULTISHOT_ACCEPT, MULTISHOT_RECV = 1 << 0, 1 << 1
@@ -94,13 +93,13 @@ CANCEL_ALL, CANCEL_FD = 1 << 0, 1 << 1
 
 # Flags of a send, in Linux's numbers, so that this file can be read by
 # every Python: no SIGPIPE, and fail if that is not possible at once
-# (SOME: if nothing is, ALL: if not all is). MSG_MORE on the last one
-# would let it share a segment with the end of the connection, but a
-# close that finds unread bytes throws away what waits for more.
+# (SOME: if nothing is, ALL: if not all is). With MSG_MORE the data wait
+# for more, or for the end of the connection: see send_last.
 MSG_DONTWAIT, MSG_WAITALL = 0x40, 0x100
-MSG_NOSIGNAL = 0x4000
+MSG_NOSIGNAL, MSG_MORE = 0x4000, 0x8000
 SOME = MSG_NOSIGNAL | MSG_DONTWAIT
 ALL = SOME | MSG_WAITALL
+LAST = ALL | MSG_MORE
 
 # Flags of a completion.
 HAS_BUFFER, MORE = 1 << 0, 1 << 1
@@ -311,6 +310,7 @@ class Engine:
         self.sending: dict[int, tuple[int, int, int, object]] = {}
         self.cancelled: set[int] = set()  # those that shall end
         self.sending_now: list[object] = []
+        self.failing: list[tuple[int, int]] = []
         self.failed: list[tuple[int, int]] = []  # of send_now
         self.times = bytearray(ENTRIES * TIME.size)
         self.times_at = address(self.times)
@@ -381,15 +381,30 @@ class Engine:
         This has a completion only if the kernel cannot take all of it:
         then the next wait puts (fd, result) into failed.
         """
-        self.sending_now.append(ready)
-        response, last, at = ready
-        size = len(response)
-        if not last:
-            self.put(OP_SEND, fd, NOT_SENT, at, size, ALL, QUIET)
+        if ready.last:
+            self.send_last(fd, ready)
             return
-        self.ring.reserve(2)  # a link holds within one submission
-        self.put(OP_SEND, fd, NOT_SENT, at, size, ALL, QUIET | LINK)
-        self.put(OP_CLOSE, fd, IGNORED, 0, 0, 0, QUIET)
+        self.sending_now.append(ready)
+        size = len(ready.response)
+        self.put(OP_SEND, fd, NOT_SENT, ready.address, size, ALL, QUIET)
+
+    def send_last(self, fd: int, ready: Prepared) -> None:
+        """Send a response and the end in one segment, and close.
+
+        The response waits for more, and shutdown sends both. A close
+        alone would do so too, but not if it finds unread bytes: then
+        it throws away what still waits. The kernel hands a shutdown
+        that is an entry to a thread of its own, so that and what has
+        to come before it are plain system calls.
+        """
+        size = len(ready.response)
+        sent = libc.send(fd, ready.response, size, LAST)
+        if sent == size:
+            self.shutdown(fd)
+            self.put(OP_CLOSE, fd, IGNORED, flags=QUIET)
+        else:
+            result = sent if sent > 0 else -ctypes.get_errno()
+            self.failing.append((fd, result))
 
     def send_file(
         self, fd: int, head: bytes, file: mmap.mmap, start: int,
@@ -440,8 +455,6 @@ class Engine:
 
     def shutdown(self, fd: int) -> None:
         """Close our side; the client reads the response to its end."""
-        # There is an operation for it, but the kernel always hands that
-        # to a thread of its own: a plain system call is cheaper.
         libc.shutdown(fd, socket.SHUT_WR)
 
     def pause(self, fd: int) -> None:
@@ -467,9 +480,9 @@ class Engine:
     def wait(self, block: bool = True) -> list[Completion]:
         """Take all completions; if block, wait for the first."""
         ring = self.ring
-        ring.enter(1 if block else 0)
+        ring.enter(1 if block and not self.failing else 0)
         self.sending_now.clear()
-        self.failed.clear()
+        self.failed, self.failing = self.failing, []
         done, self.done = self.done, []
         used: list[int] = []  # buffers, in order
         memory = self.buffers.memory

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -30,7 +31,7 @@ from tests.test_stopping import refused
 from tools.common.raw_client import GET, GET_CLOSE, HOST, Client, NoAnswer
 from tools.servers import SERVERS, YES, Server
 
-IDLE_SECONDS, LINGER_MOST = 5.0, 10.0
+HEAD_SECONDS, IDLE_SECONDS, LINGER_MOST = 10.0, 5.0, 10.0
 EARLY = 0.2  # a server may round
 REFUSED = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 30000000\r\n\r\n"
 OURS = [each for each in SERVERS if each.step > 1]
@@ -70,6 +71,57 @@ def test_a_request_that_arrived_during_a_pause(each: Server) -> None:
             pause(process, signal.SIGCONT)
         for client in clients:
             assert client.answer().status == 200
+
+
+@pytest.mark.thorough
+@named(OURS)
+@slow
+@beside
+def test_a_head_that_was_completed_during_a_pause(each: Server) -> None:
+    # All deadlines pass, and the rest is more than arrives in one piece.
+    head = GET_CLOSE[:-2] + b"X: " + b"x" * 9_000 + b"\r\n\r\n"
+    number = 4 if each in KEEPING else 1  # 02 serves one after the other
+    with running(each) as process:
+        clients = [process.client() for _ in range(number)]
+        if each in KEEPING:
+            clients[0].ask(GET)
+        for client in clients:
+            client.send(head[:1000])
+        if each in KEEPING:  # by now the others have been read
+            process.assert_serves()
+        pause(process, signal.SIGSTOP)
+        try:
+            for client in clients:
+                client.send(head[1000:])
+            time.sleep(2 * HEAD_SECONDS)
+        finally:
+            pause(process, signal.SIGCONT)
+        for client in clients:
+            assert client.answer().status == 200
+
+
+@pytest.mark.thorough
+@named(KEEPING)
+@slow
+@beside
+def test_a_slow_reader_of_many_responses(each: Server) -> None:
+    # More than the kernel holds; they take longer than SEND_SECONDS.
+    missing = GET.replace(b"/ ", b"/missing ")
+    number, share = 20_000, 64
+    with running(each) as process, process.client() as client:
+        sending = threading.Thread(
+            target=client.socket.sendall, args=(missing * number,)
+        )
+        sending.start()
+        got = b""
+        begin = time.monotonic()
+        for turn in range(1, share + 1):
+            while got.count(b"HTTP/1.1 404") < turn * number // share:
+                piece = client.socket.recv(1 << 16)
+                assert piece, f"ended after {len(got)} bytes"
+                got += piece
+            time.sleep(max(begin + turn / 5 - time.monotonic(), 0))
+        sending.join()
 
 
 @pytest.mark.thorough
@@ -165,6 +217,22 @@ def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
             assert {c.answer().status for c in clients} == {200}
         except (OSError, NoAnswer):  # it waits half a second: did we?
             assert took > 0.5 - EARLY, f"lost what was sent {took:.2f} s later"
+        process.assert_ends()
+
+
+@named(OURS)
+@beside
+def test_a_queued_client_is_served_when_we_stop(each: Server) -> None:
+    # It connected before the signal, and waits to be accepted.
+    number = 8 if each in KEEPING else 2  # one after the other
+    with started(each) as process:
+        pause(process, signal.SIGSTOP)
+        try:
+            clients = [process.client(GET_CLOSE) for _ in range(number)]
+            process.signal(signal.SIGTERM)
+        finally:
+            pause(process, signal.SIGCONT)
+        assert {client.answer().status for client in clients} == {200}
         process.assert_ends()
 
 

@@ -490,8 +490,8 @@ for name in ("MSG_NOSIGNAL", "MSG_MORE", "SOCK_CLOEXEC", "TCP_DEFER_ACCEPT"):
         delattr(socket, name)
 sys.platform = "darwin"
 sys.path.insert(0, {str(ROOT / "07_parallel")!r})
-import server
-print(server.choose_engine("auto").name)
+import options
+print(options.choose_engine("auto").name)
 """
     done = run_script(script)
     assert done.stdout == "emulated\n"

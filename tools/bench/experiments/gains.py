@@ -71,8 +71,7 @@ IDEAS = (
     ),
     Idea(
         "each head is parsed, known or not",
-        (("prepared.py", "self.kind = kind_of(data)\n",
-          "self.kind = None\n"),),
+        (("prepared.py", "kind = kind_of(data)\n", "kind = None\n"),),
     ),
     Idea(
         "only single receives",
@@ -93,9 +92,8 @@ IDEAS = (
         suites=(NEW,),
     ),
     Idea(
-        "the end shares a segment (MSG_MORE), which can lose a response",
-        (("uring.py", "size, ALL, QUIET | LINK)",
-          "size, ALL | 0x8000, QUIET | LINK)"),),
+        "the end in a segment of its own",
+        (("uring.py", "LAST = ALL | MSG_MORE\n", "LAST = ALL\n"),),
         suites=(NEW,),
     ),
     Idea(
