@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "rule(name, steps): the rule of the contract this test proves",
         "lesson(name): the row of the table of lessons it proves",
         "slow: waits for long, so it begins early",
-        "in_web: web.py decides it; not for every server without --all",
+        "in_web: web.py decides it; with every server for the record alone",
         "thorough: dear, so it is left out without --all",
     ):
         config.addinivalue_line("markers", line)
@@ -154,10 +154,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     mark = metafunc.definition.get_closest_marker("rule")
     name, steps = mark.args if mark else ("", range(1, 8))
+    if metafunc.definition.get_closest_marker("in_web"):
+        recorded = metafunc.config.getoption("--conformance")
+        servers = [
+            each for each in servers
+            if recorded or each not in SERVERS or each.step in (1, 2, 7)
+        ]
     metafunc.parametrize("server", [
-        pytest.param(server, id=server.name, marks=marks_of(
-            server, metafunc.definition.get_closest_marker("in_web")
-        ))
+        pytest.param(server, id=server.name, marks=marks_of(server))
         for server in servers
         if server.step in steps and tried(server, name)
     ])
@@ -170,11 +174,8 @@ def tried(server: Server, name: str) -> bool:
     return not isinstance(server, Solution) or not name or server.keeps(name)
 
 
-def marks_of(
-    server: Server, in_web: pytest.Mark | None = None
-) -> list[pytest.MarkDecorator]:
+def marks_of(server: Server) -> list[pytest.MarkDecorator]:
     thorough = isinstance(server, Solution) or server in SKETCHES
-    thorough |= in_web is not None and server.step in (3, 4, 5, 6)
     return [pytest.mark.thorough] if thorough else []
 
 

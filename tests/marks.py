@@ -35,7 +35,8 @@ def lesson(name: str) -> pytest.MarkDecorator:
 slow = pytest.mark.slow
 
 # web.py decides it, the same bytes in every folder: test_http_section.py
-# proves it in process. Over sockets with 01, 02 and 07; --all: with all.
+# proves it in process. Over sockets with 01, 02 and 07; the record of the
+# rules (--conformance) with every server.
 in_web = pytest.mark.in_web
 
 
