@@ -156,10 +156,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name, steps = mark.args if mark else ("", range(1, 8))
     if metafunc.definition.get_closest_marker("in_web"):
         recorded = metafunc.config.getoption("--conformance")
-        servers = [
+        servers = tuple(
             each for each in servers
             if recorded or each not in SERVERS or each.step in (1, 2, 7)
-        ]
+        )
     metafunc.parametrize("server", [
         pytest.param(server, id=server.name, marks=marks_of(server))
         for server in servers

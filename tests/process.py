@@ -19,7 +19,7 @@ import psutil
 from tools.common.launch import Launched
 from tools.common.launch import eventually as eventually
 from tools.common.launch import why_no_uring as why_no_uring
-from tools.common.raw_client import GET_CLOSE, Client, NoAnswer
+from tools.common.raw_client import GET_CLOSE, Client, NoResponse
 from tools.servers import SKETCHES, Server
 
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
@@ -158,14 +158,14 @@ class Running(Launched):
     def assert_serves(self, seconds: float | None = None) -> None:
         """GET / is answered."""
         with self.client(GET_CLOSE, timeout=seconds) as client:
-            answer = client.answer()
-            assert answer.status == 200, answer
+            response = client.response()
+            assert response.status == 200, response
 
     def serves(self, seconds: float | None = None) -> bool:
         """Is GET / answered?"""
         try:
             self.assert_serves(seconds)
-        except (NoAnswer, OSError):
+        except (NoResponse, OSError):
             return False
         return True
 
@@ -181,7 +181,7 @@ class Running(Launched):
         """Bring every thread to life; (descriptors, threads) at rest."""
         clients = [self.client(GET_CLOSE) for _ in range(40)]
         for client in clients:
-            client.answer()
+            client.response()
             client.close()
         seen = [(-1, -1)]
 

@@ -10,13 +10,13 @@ import requests
 
 from tests.marks import by_rule, rule
 from tests.process import PYPY, SKETCH_PAGE, Running, running
-from tests.test_refusing import DATE, assert_well_written, only_answer
+from tests.test_refusing import DATE, assert_well_written, only_response
 from tools.common.raw_client import (
     GET,
     GET_CLOSE,
-    Answer,
     Client,
-    read_answers,
+    Response,
+    read_responses,
 )
 from tools.servers import SKETCHES, YES, Server
 
@@ -53,26 +53,26 @@ def page(server: Server) -> bytes:
     return SKETCH_PAGE if server in SKETCHES else PAGE
 
 
-def ask(shared: Running, data: bytes, to_head: bool = False) -> Answer:
+def ask(shared: Running, data: bytes, to_head: bool = False) -> Response:
     """The one answer to data on a connection of its own."""
     with shared.client(data) as client:
-        return client.answer(head=to_head)
+        return client.response(head=to_head)
 
 
 def assert_closes(shared: Running, data: bytes) -> None:
     """One answer to data, then the end: what follows has no answer."""
-    answer = only_answer(shared, data + GET)
-    assert answer.status == 200, (data, answer)
+    response = only_response(shared, data + GET)
+    assert response.status == 200, (data, response)
 
 
 @rule("page")
 def test_page(shared: Running) -> None:
-    answer = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=60)
-    assert answer.status_code == 200
-    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert answer.headers["Content-Length"] == "249"
-    assert len(answer.content) == 249
-    assert answer.text.lower().startswith("<!doctype html>")
+    response = requests.get(f"http://127.0.0.1:{shared.port}/", timeout=60)
+    assert response.status_code == 200
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert response.headers["Content-Length"] == "249"
+    assert len(response.content) == 249
+    assert response.text.lower().startswith("<!doctype html>")
 
 
 @rule("same-page")
@@ -113,15 +113,15 @@ def test_date(shared: Running) -> None:
 def test_head(shared: Running) -> None:
     get = ask(shared, GET_CLOSE)
     data = GET_CLOSE.replace(b"GET", b"HEAD")
-    answer = only_answer(shared, data, to_head=True)
-    assert (answer.status, answer.body) == (200, b"")
+    response = only_response(shared, data, to_head=True)
+    assert (response.status, response.body) == (200, b"")
     found, wanted = (
         [field for field in each.fields if field[0] != "Date"]
-        for each in (answer, get)
+        for each in (response, get)
     )
     assert found == wanted
     data = head("HEAD /missing HTTP/1.1", "Connection: close")
-    assert only_answer(shared, data, to_head=True).status == 404
+    assert only_response(shared, data, to_head=True).status == 404
 
 
 OK = (200,)
@@ -149,9 +149,9 @@ ASKED: list[tuple[str, tuple[int, ...], list[str]]] = [
 def test_asked(shared: Running, server: Server, name: str) -> None:
     for _, statuses, lines in (row for row in ASKED if row[0] == name):
         for asked in lines:
-            answer = ask(shared, head(f"{asked} HTTP/1.1"))
-            assert answer.status in statuses, asked
-            is_the_page = answer.body == page(server)
+            response = ask(shared, head(f"{asked} HTTP/1.1"))
+            assert response.status in statuses, asked
+            is_the_page = response.body == page(server)
             assert is_the_page == (statuses == OK) or name == "options", asked
 
 
@@ -163,8 +163,8 @@ def test_not_allowed(shared: Running, path: str) -> None:
         *[f"{method} {path}" for method in methods],
         "CONNECT test:443", "CONNECT test:", "CONNECT test",
     ):
-        answer = ask(shared, head(f"{asked} HTTP/1.1"))
-        assert (answer.status, answer.get("Allow")) == (405, "GET, HEAD")
+        response = ask(shared, head(f"{asked} HTTP/1.1"))
+        assert (response.status, response.get("Allow")) == (405, "GET, HEAD")
 
 
 @rule("errors")
@@ -174,11 +174,11 @@ def test_errors(server: Server) -> None:
         for status, asked in (
             (404, "GET /missing"), (405, "POST /"), (501, "BREW /"),
         ):
-            answer = ask(process, head(f"{asked} HTTP/1.1"))
-            assert answer.status == status
-            assert answer.get("Content-Type").startswith("text/html")
-            assert 0 < len(answer.body) < 1000
-            assert str(status).encode() in answer.body
+            response = ask(process, head(f"{asked} HTTP/1.1"))
+            assert response.status == status
+            assert response.get("Content-Type").startswith("text/html")
+            assert 0 < len(response.body) < 1000
+            assert str(status).encode() in response.body
 
 
 def check_kept(shared: Running, server: Server, data: bytes) -> None:
@@ -188,11 +188,11 @@ def check_kept(shared: Running, server: Server, data: bytes) -> None:
         return
     with shared.client(data) as client:
         for _ in range(2):
-            answer = client.answer()
-            assert (answer.status, answer.closes) == (200, False), answer
+            response = client.response()
+            assert (response.status, response.closes) == (200, False), response
             client.send(data)
         if b"HTTP/1.0" in data:
-            assert answer.get("Connection").lower() == "keep-alive"
+            assert response.get("Connection").lower() == "keep-alive"
 
 
 # None of these means anything to a server.
@@ -210,8 +210,9 @@ def test_other_fields(shared: Running, server: Server) -> None:
         for field in OTHER_FIELDS:
             upgrade = ["Connection: Upgrade"] if "Upgrade" in field else []
             data = head(f"GET / {version}", field, *upgrade)
-            answer = ask(shared, data)
-            assert (answer.status, answer.body) == (200, page(server)), field
+            response = ask(shared, data)
+            assert response.status == 200, field
+            assert response.body == page(server), field
 
 
 @rule("well-written")
@@ -314,10 +315,10 @@ def assert_conversation(
 ) -> None:
     """The answers, in order and complete, then the end."""
     for data, status in conversation:
-        answer = client.answer(head=data.startswith(b"HEAD"))
-        assert answer.status == status, (data, answer)
+        response = client.response(head=data.startswith(b"HEAD"))
+        assert response.status == status, (data, response)
         if data.startswith(b"GET / "):
-            assert answer.body == page(server)
+            assert response.body == page(server)
     if conversation[-1][0] == GET_CLOSE:
         assert client.rest() == b""
 
@@ -343,10 +344,10 @@ def test_long_pipelines(shared: Running, server: Server) -> None:
             client.send(short * number)
             client.send(short * number)
             for _ in range(2 * number):
-                assert client.answer().status == 404
+                assert client.response().status == 404
         client.send(long * 150 + GET_CLOSE)
-        answers = read_answers(client.rest())
-    assert [a.status for a in answers] == [404] * 150 + [200]
+        responses = read_responses(client.rest())
+    assert [a.status for a in responses] == [404] * 150 + [200]
 
 
 @rule("bytewise")
@@ -376,14 +377,14 @@ def test_any_pieces(shared: Running, server: Server) -> None:
 @rule("empty-line")
 def test_empty_line(shared: Running, server: Server) -> None:
     with shared.client(b"\r\n" + GET) as client:
-        assert client.answer().status == 200
+        assert client.response().status == 200
         if keeps(server):
             assert client.ask(b"\r\n" + GET).status == 200
     with shared.client() as client:
         for piece in (b"\r", b"\n", GET[:5], GET[5:]):
             send_piece(client, piece, shared)
             time.sleep(0.01)
-        assert client.answer().status == 200
+        assert client.response().status == 200
 
 
 @rule("half-close")
@@ -395,5 +396,5 @@ def test_half_close(shared: Running, server: Server) -> None:
             assert_conversation(client, conversation, server)
     with shared.client(GET) as client:  # the connection could be kept
         client.half_close()
-        assert client.answer().status == 200
+        assert client.response().status == 200
         assert client.rest() == b""

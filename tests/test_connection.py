@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.marks import Patch
 from tests.process import load
-from tools.common.raw_client import GET, GET_CLOSE, HOST, read_answers
+from tools.common.raw_client import GET, GET_CLOSE, HOST, read_responses
 from tools.servers import ROOT
 
 HALF = GET[:20]
@@ -75,7 +75,7 @@ class Driver:
         return self
 
     def statuses(self) -> list[int]:
-        return [answer.status for answer in read_answers(self.sent)]
+        return [response.status for response in read_responses(self.sent)]
 
 
 # What happened · what comes next · seconds until it is too late · and then
@@ -189,18 +189,18 @@ def test_progress_gives_more_time(module: ModuleType, clock: Clock) -> None:
 def test_not_kept(module: ModuleType) -> None:
     driver = Driver(module, keep=False).do(GET + GET, "work", "take")
     assert driver.next == "linger"
-    (answer,) = read_answers(driver.sent)
-    assert answer.closes
+    (response,) = read_responses(driver.sent)
+    assert response.closes
 
 
-def test_the_last_answer_when_we_stop(
+def test_the_last_response_when_we_stop(
     module: ModuleType, monkeypatch: Patch
 ) -> None:
     driver = Driver(module).do(GET + GET)
     monkeypatch.setattr(module, "shutting_down", [15])
     driver.do("work", "take")
     assert driver.next == "linger"
-    assert read_answers(driver.sent)[-1].closes
+    assert read_responses(driver.sent)[-1].closes
 
 
 def test_health_checks_of_a_lame_duck(
@@ -244,7 +244,7 @@ def finish(driver: Driver) -> Driver:
 @checked
 @given(data=streams, numbers=choices)
 @example(data=GET + GET + GET_CLOSE + GET, numbers=[1] * 40)
-def test_any_interleaving_gives_the_same_answers(
+def test_any_interleaving_gives_the_same_responses(
     module: ModuleType, data: bytes, numbers: list[int]
 ) -> None:
     """Bytes in any pieces, before, while and after we work and send."""
@@ -258,23 +258,23 @@ def test_any_interleaving_gives_the_same_answers(
     assert driver.next == "close"
 
 
-def same(answers: bytes) -> list[tuple[int, bool]]:
+def same(responses: bytes) -> list[tuple[int, bool]]:
     """Answers without their dates."""
-    return [(a.status, a.closes) for a in read_answers(answers)]
+    return [(a.status, a.closes) for a in read_responses(responses)]
 
 
 @checked
 @given(data=streams, numbers=choices)
-def test_nothing_is_sent_after_the_last_answer(
+def test_nothing_is_sent_after_the_last_response(
     module: ModuleType, data: bytes, numbers: list[int]
 ) -> None:
     driver = Driver(module)
     play(driver, data, numbers)
-    answers = driver.sent
+    responses = driver.sent
     if driver.life.last and not driver.life.unsent:
         if driver.next == "linger":
             driver.do(GET, GET, b"x")
-        assert (driver.sent, driver.life.unsent) == (answers, b"")
+        assert (driver.sent, driver.life.unsent) == (responses, b"")
         assert driver.next in ("linger", "close")
 
 

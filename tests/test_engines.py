@@ -202,7 +202,7 @@ def test_worker_kind(kind: str, number: int, engine: str) -> None:
         }[AUTO if kind in ("auto", "") else kind]
         clients = [process.client(GET) for _ in range(30)]
         for client in clients:
-            assert client.answer().status == 200
+            assert client.response().status == 200
             assert client.ask(GET).status == 200
             client.close()
     assert "Answered 61 requests on 31 connections" in process.closing
@@ -224,7 +224,7 @@ def test_threads_stop(number: int) -> None:
         assert eventually(lambda: all(map(has_read, clients)), PATIENCE)
         process.signal(number)
         for client in clients:
-            assert client.answer().status == 200
+            assert client.response().status == 200
         process.assert_ends()
         silent.close()
 
@@ -268,11 +268,11 @@ def test_no_client_is_turned_away(engine: str) -> None:
         ]  # fmt: skip
         for _ in range(2):
             for client in steady:
-                assert client.answer().status == 200, "it went on"
+                assert client.response().status == 200, "it went on"
                 client.send(GET)
         assert eventually(lambda: replaced(process, [victim]), PATIENCE)
         for client in late:
-            assert client.answer().status == 200, "it waited in a queue"
+            assert client.response().status == 200, "it waited in a queue"
         for client in crowd + late:
             client.close()
 

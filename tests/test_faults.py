@@ -25,7 +25,7 @@ from tools.common.raw_client import (
     GET_CLOSE,
     HOST,
     Client,
-    read_answers,
+    read_responses,
     transcript,
 )
 from tools.servers import YES, Server
@@ -51,7 +51,7 @@ def leave(client: Client, data: bytes, how: str) -> None:
     if how == "part":
         client.socket.recv(10)
     elif how == "answer":
-        client.answer()
+        client.response()
     elif how == "half":
         client.half_close()
     if how == "close":
@@ -82,7 +82,7 @@ def test_resets(server: Server) -> None:
             for client in crowd:
                 client.reset()
             for client in steady:
-                assert client.answer().status == 200
+                assert client.response().status == 200
                 client.close()
             process.assert_serves()
         process.assert_at_rest(before)
@@ -170,7 +170,7 @@ def test_nonsense(server: Server) -> None:
                 client.half_close()
                 clients.append(client)
             for client in clients:
-                answered += bool(read_answers(client.rest()))
+                answered += bool(read_responses(client.rest()))
                 client.reset()  # leaves no TIME_WAIT behind
         assert answered > NONSENSE / 2, "most are complete enough"
         process.assert_serves()
@@ -194,15 +194,15 @@ def talk(process: Running, seed: int) -> None:
                 client.send(data[:cut])
                 client.send(data[cut:])
                 for request, status in batch:
-                    answer = client.answer(head=request == HEAD)
-                    assert answer.status == status, (seed, request, answer)
-                    assert (len(answer.body) == 249) == (request == GET)
+                    response = client.response(head=request == HEAD)
+                    assert response.status == status, (seed, request, response)
+                    assert (len(response.body) == 249) == (request == GET)
             client.half_close()
             assert client.rest() == b"", "more answers than requests"
 
 
 @rule("never-mixed")
-def test_answers_never_mix(server: Server) -> None:
+def test_responses_never_mix(server: Server) -> None:
     with running(server, "--delay", "0.002") as process:
         before = process.warm_up()
         with ThreadPoolExecutor(30) as pool:

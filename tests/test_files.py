@@ -38,7 +38,7 @@ from tests.process import (
 )
 from tests.test_faults import leave
 from tests.test_running import assert_refused, run
-from tools.common.raw_client import Answer, Client, NoAnswer
+from tools.common.raw_client import Client, NoResponse, Response
 from tools.servers import ROOT, Server
 
 STEP = range(7, 8)
@@ -173,21 +173,21 @@ def request(target: str, *fields: str, method: str = "GET") -> bytes:
 
 def ask(
     process: Running, target: str, *fields: str, method: str = "GET"
-) -> Answer:
+) -> Response:
     """The answer to one request; the connection must be good for more."""
     with process.client(request(target, *fields, method=method)) as client:
-        answer = client.answer(head=method == "HEAD")
-        if answer.closes:
+        response = client.response(head=method == "HEAD")
+        if response.closes:
             assert client.rest() == b""
         else:
             assert_goes_on(client)
-        return answer
+        return response
 
 
 def assert_goes_on(client: Client) -> None:
     """The next answer is as it should be, and nothing follows."""
-    answer = client.ask(request("/page.html"))
-    assert (answer.status, answer.body) == (200, PAGE), answer
+    response = client.ask(request("/page.html"))
+    assert (response.status, response.body) == (200, PAGE), response
     assert client.taken == len(client.received), client.received
 
 
@@ -249,17 +249,17 @@ TARGETS: list[tuple[str, str, bytes | None, tuple[int, ...]]] = [
 def test_targets(shared: Running, name: str) -> None:
     for _, targets, body, statuses in (r for r in TARGETS if r[0] == name):
         for target in targets.split():
-            answer = ask(shared, target)
-            assert answer.status in statuses, (target, answer)
-            assert body in (None, answer.body), (target, answer)
+            response = ask(shared, target)
+            assert response.status in statuses, (target, response)
+            assert body in (None, response.body), (target, response)
             for secret in (SECRET, b"root:", b"file.txt"):
-                assert secret not in answer.raw, (target, answer)
-            if answer.status == 404:
-                assert answer.get("Content-Type").startswith("text/html")
-                assert b"404" in answer.body
-            if not answer.closes:
+                assert secret not in response.raw, (target, response)
+            if response.status == 404:
+                assert response.get("Content-Type").startswith("text/html")
+                assert b"404" in response.body
+            if not response.closes:
                 head = ask(shared, target, method="HEAD")
-                assert head.status == answer.status
+                assert head.status == response.status
 
 
 TYPES = {
@@ -284,23 +284,23 @@ TYPES = {
 @rule("file", STEP)
 def test_types(shared: Running) -> None:
     for name, kind in TYPES.items():
-        answer = ask(shared, f"/{name}")
-        assert answer.status == 200
-        assert re.fullmatch(kind, answer.get("Content-Type")), answer
-        assert not answer.get("Content-Encoding"), "it is sent as it is"
-        assert not answer.get("Transfer-Encoding")
+        response = ask(shared, f"/{name}")
+        assert response.status == 200
+        assert re.fullmatch(kind, response.get("Content-Type")), response
+        assert not response.get("Content-Encoding"), "it is sent as it is"
+        assert not response.get("Transfer-Encoding")
 
 
 @rule("file", STEP)
 def test_sizes(shared: Running) -> None:
     with shared.client() as client:
         for size in SIZES:
-            answer = client.ask(request(f"/size-{size}.bin"))
-            assert answer.get("Content-Length") == str(size)
-            assert answer.body == bytes_of(size, size), size
+            response = client.ask(request(f"/size-{size}.bin"))
+            assert response.get("Content-Length") == str(size)
+            assert response.body == bytes_of(size, size), size
             head = request(f"/size-{size}.bin", method="HEAD")
-            answer = client.ask(head, head=True)
-            assert answer.get("Content-Length") == str(size)
+            response = client.ask(head, head=True)
+            assert response.get("Content-Length") == str(size)
         assert client.taken == len(client.received)
 
 
@@ -331,12 +331,12 @@ def test_odd_dates(shared: Running, own: Own) -> None:
             os.utime(path, (changed, changed))
         except (OSError, OverflowError):  # more than this disk can say
             continue
-        answer = ask(shared, f"/{path.name}")
-        assert (answer.status, answer.body) == (200, b"odd\n"), changed
+        response = ask(shared, f"/{path.name}")
+        assert (response.status, response.body) == (200, b"odd\n"), changed
         # No date in the future: RFC 9110, section 8.8.2.1.
-        if changed == future and (text := answer.get("Last-Modified")):
+        if changed == future and (text := response.get("Last-Modified")):
             date = parsedate_to_datetime(text)
-            assert date <= parsedate_to_datetime(answer.get("Date"))
+            assert date <= parsedate_to_datetime(response.get("Date"))
 
 
 @rule("file-no-work", STEP)
@@ -365,12 +365,12 @@ def test_no_redirect_elsewhere(shared: Running) -> None:
     # Browsers take a path that begins with two slashes, or with a
     # slash and a backslash, for another server.
     for target in ELSEWHERE.split():
-        answer = ask(shared, target)
-        place = answer.get("Location").removeprefix("http://test")
-        assert answer.status in (301, 400, 404), answer
-        assert place.startswith("/") or not place, answer
-        assert not re.match(r"/[\t\r\n]*[/\\]", place), answer
-        assert not answer.get("Set-Cookie")
+        response = ask(shared, target)
+        place = response.get("Location").removeprefix("http://test")
+        assert response.status in (301, 400, 404), response
+        assert place.startswith("/") or not place, response
+        assert not re.match(r"/[\t\r\n]*[/\\]", place), response
+        assert not response.get("Set-Cookie")
 
 
 @rule("only-files", STEP)
@@ -416,9 +416,9 @@ def test_a_link_that_turns_round(shared: Running, own: Own) -> None:
             with shared.client() as client:
                 client.send(request(f"/{link.name}/file.txt") * 50)
                 for _ in range(50):
-                    answer = client.answer()
-                    assert answer.status in (200, 301, 404)
-                    assert SECRET not in answer.raw, "it led out"
+                    response = client.response()
+                    assert response.status in (200, 301, 404)
+                    assert SECRET not in response.raw, "it led out"
     finally:
         over.set()
         turning.join()
@@ -572,45 +572,45 @@ def test_exchanges(shared: Running, name: str) -> None:
     ):
         method, _, target = asked.partition(" ")
         filled = [field.replace("TAG", tag) for field in fields]
-        answer = ask(shared, target, *filled, method=method)
-        what = asked, filled, answer
-        assert answer.status in statuses, what
+        response = ask(shared, target, *filled, method=method)
+        what = asked, filled, response
+        assert response.status in statuses, what
         if isinstance(must, bytes):
-            assert answer.body == must, what
+            assert response.body == must, what
         elif must:
             field, _, value = must.partition(": ")
-            found = answer.get(field).removeprefix("http://test")
+            found = response.get(field).removeprefix("http://test")
             assert found == value, what
-        if answer.status == 200:
-            assert not answer.get("Content-Range"), what
-        if answer.status in (200, 304) and target == FILE:
+        if response.status == 200:
+            assert not response.get("Content-Range"), what
+        if response.status in (200, 304) and target == FILE:
             # With all that RFC 9110, section 15.4.5 wants of a 304.
-            assert answer.get("ETag") == tag, what
-            assert answer.get("Last-Modified") == SINCE, what
-            assert answer.get("Date"), what
-            assert answer.get("Content-Length") in (
-                ("4097",) if answer.status == 200 else ("", "4097")
+            assert response.get("ETag") == tag, what
+            assert response.get("Last-Modified") == SINCE, what
+            assert response.get("Date"), what
+            assert response.get("Content-Length") in (
+                ("4097",) if response.status == 200 else ("", "4097")
             ), what
-        if answer.status > 400 and method != "HEAD":
-            assert len(answer.body) < 1000, what
-            assert str(answer.status).encode() in answer.body, what
-        whole = answer.status in (400, 414, 431) or any(
+        if response.status > 400 and method != "HEAD":
+            assert len(response.body) < 1000, what
+            assert str(response.status).encode() in response.body, what
+        whole = response.status in (400, 414, 431) or any(
             field.startswith("Content-Length") for field in fields
         )
-        assert answer.closes == whole, what
+        assert response.closes == whole, what
 
 
 @rule("range", STEP)
 def test_range(shared: Running) -> None:
     for wanted, first, last in PARTS:
-        answer = ask(shared, FILE, f"Range: bytes={wanted}")
-        assert answer.status == 206, answer
-        assert answer.body == FULL[first : last + 1]
-        assert answer.get("Content-Range") == f"bytes {first}-{last}/4097"
-        assert answer.get("Content-Length") == str(last + 1 - first)
-        assert answer.get("Content-Type") == "application/octet-stream"
-        assert answer.get("Last-Modified") == SINCE
-        assert answer.get("ETag") and answer.get("Date")
+        response = ask(shared, FILE, f"Range: bytes={wanted}")
+        assert response.status == 206, response
+        assert response.body == FULL[first : last + 1]
+        assert response.get("Content-Range") == f"bytes {first}-{last}/4097"
+        assert response.get("Content-Length") == str(last + 1 - first)
+        assert response.get("Content-Type") == "application/octet-stream"
+        assert response.get("Last-Modified") == SINCE
+        assert response.get("ETag") and response.get("Date")
 
 
 @rule("range", STEP)
@@ -624,8 +624,8 @@ def test_ranges_make_the_file(shared: Running) -> None:
             ("/large.bin", large, 1 << 20, (1 << 21) - 1),
         ):
             field = f"Range: bytes={first}-{last}"
-            answer = client.ask(request(target, field))
-            assert answer.body == whole[first : last + 1]
+            response = client.ask(request(target, field))
+            assert response.body == whole[first : last + 1]
 
 
 # Connections.
@@ -652,9 +652,9 @@ CONVERSATION: list[tuple[bytes, int, bytes | None]] = [
 def test_files_and_connections(shared: Running) -> None:
     keep = b"GET /size-65537.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
     with shared.client(keep) as client:
-        answer = client.answer()
-        assert len(answer.body) == 65537
-        assert answer.get("Connection").lower() == "keep-alive"
+        response = client.response()
+        assert len(response.body) == 65537
+        assert response.get("Connection").lower() == "keep-alive"
         assert client.ask(keep).status == 200
     for data, half in (
         (request("/size-1048577.bin", "Connection: close"), False),
@@ -665,7 +665,7 @@ def test_files_and_connections(shared: Running) -> None:
         with shared.client(data) as client:
             if half:
                 client.half_close()
-            assert len(client.answer().body) == 1048577
+            assert len(client.response().body) == 1048577
             assert client.rest() == b""
 
 
@@ -679,9 +679,9 @@ def talk(process: Running, seed: int) -> None:
         for start in range(0, len(data), size):
             client.send(data[start : start + size])
         for sent, status, body in steps:
-            answer = client.answer(head=sent.startswith(b"HEAD"))
-            assert answer.status == status, (sent, answer)
-            assert body in (None, answer.body), (sent, len(answer.body))
+            response = client.response(head=sent.startswith(b"HEAD"))
+            assert response.status == status, (sent, response)
+            assert body in (None, response.body), (sent, len(response.body))
         client.half_close()
         assert client.rest() == b""
 
@@ -707,9 +707,9 @@ def test_no_descriptors_for_files(server: Server) -> None:
         for size, client in zip(SIZES * 3, crowd, strict=False):
             client.send_if_open(request(f"/size-{size}.bin"))
         for client in crowd[:10]:
-            with contextlib.suppress(NoAnswer):
-                answer = client.answer(timeout=0.2)
-                assert answer.status in (200, 404, 500, 503)
+            with contextlib.suppress(NoResponse):
+                response = client.response(timeout=0.2)
+                assert response.status in (200, 404, 500, 503)
         for client in crowd:
             client.close()
         for size in (1, 4096, 65536):
@@ -898,22 +898,22 @@ def test_changes_show_at_once(shared: Running, own: Own) -> None:
     target = f"/{path.name}"
     with shared.client() as client:
 
-        def shows(status: int, body: bytes | None, more: str = "") -> Answer:
-            answer = client.ask(request(target + more))
-            assert (answer.status, body) in (
-                (status, None), (answer.status, answer.body)
-            ), answer
-            return answer
+        def shows(status: int, body: bytes | None, more: str = "") -> Response:
+            response = client.ask(request(target + more))
+            assert (response.status, body) in (
+                (status, None), (response.status, response.body)
+            ), response
+            return response
 
         tags = []
         for number in range(6):
             data = f"{number:03}\n".encode()  # always the same size
             write(path, data, CHANGED + number)
             for _ in range(2):
-                answer = shows(200, data)
+                response = shows(200, data)
                 since = formatdate(CHANGED + number, usegmt=True)
-                assert answer.get("Last-Modified") == since
-            tags.append(answer.get("ETag"))
+                assert response.get("Last-Modified") == since
+            tags.append(response.get("ETag"))
         assert len(set(tags)) == 6
         field = f"If-None-Match: {', '.join(tags[:5])}"
         assert client.ask(request(target, field)).status == 200
@@ -984,7 +984,7 @@ def test_file_is_shortened_under_way(
         body = rest_of(client, body)
         if len(body) == LARGE:
             assert body == data
-            assert client.answer().body == PAGE
+            assert client.response().body == PAGE
         else:
             assert body[:left] == data[: min(left, len(body))]
         assert_goes_on(other)
@@ -1017,8 +1017,8 @@ def test_a_file_is_not_younger_than_it_is(
 ) -> None:
     path = own("young.txt", b"young")
     os.utime(path, ns=(0, 1_000_000_000 * 10**9 + 999_999_999))
-    answer = ask(shared, f"/{path.name}")
-    assert answer.get("Last-Modified") == "Sun, 09 Sep 2001 01:46:40 GMT"
+    response = ask(shared, f"/{path.name}")
+    assert response.get("Last-Modified") == "Sun, 09 Sep 2001 01:46:40 GMT"
 
 
 @pytest.mark.thorough
@@ -1032,14 +1032,14 @@ def test_files_that_change_all_the_time(server: Server, own: Own) -> None:
             with process.client(data * 2) as client:
                 try:
                     for number in range(4):
-                        answer = client.answer()
+                        response = client.response()
                         if number % 2:
-                            assert answer.body == PAGE
-                        elif answer.status == 200:
-                            assert set(answer.body) <= {0, 120}
+                            assert response.body == PAGE
+                        elif response.status == 200:
+                            assert set(response.body) <= {0, 120}
                         else:
-                            assert answer.status == 404
-                except NoAnswer:
+                            assert response.status == 404
+                except NoResponse:
                     assert client.ended, "neither an answer nor the end"
 
     with running(with_files(server)) as process:
@@ -1091,8 +1091,9 @@ def test_directory_by_other_names(server: Server) -> None:
             assert ask(process, "/").body == b"this is index.html\n"
             assert ask(process, "/inside.txt").status == 200
             for target in ("/out.txt", "/out/secret.txt", "/../secret.txt"):
-                answer = ask(process, target)
-                assert (answer.status, SECRET in answer.raw) == (404, False)
+                response = ask(process, target)
+                assert response.status == 404
+                assert SECRET not in response.raw
 
 
 @rule("directory", STEP)
@@ -1100,4 +1101,4 @@ def test_without_directory_no_files(server: Server) -> None:
     with running(with_engine(server)) as process:
         for target in ("/page.html", "/server.py", "/07_parallel/server.py"):
             with process.client(request(target)) as client:
-                assert client.answer().status == 404
+                assert client.response().status == 404

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.process import load
 from tests.test_faults import GOOD, PIECES, damaged
 from tests.test_refusing import WRONG, long_head, long_line, many_fields
-from tools.common.raw_client import GET, read_answer
+from tools.common.raw_client import GET, read_response
 from tools.servers import ROOT
 
 
@@ -92,9 +92,9 @@ def check_parse(http: ModuleType, data: bytes) -> bool:
     except http.BadRequest as error:
         assert error.status in (400, 414, 421, 431, 501, 505)
         to_head = data.removeprefix(b"\r\n").startswith(b"HEAD ")
-        answer = read_answer(http.error_response(error), to_head)
-        assert answer and answer.closes and answer.status == error.status
-        assert bool(answer.body) != to_head
+        response = read_response(http.error_response(error), to_head)
+        assert response and response.closes and response.status == error.status
+        assert bool(response.body) != to_head
         return True
     if request is not None:
         assert 0 < request.size <= len(data)
@@ -116,10 +116,10 @@ def test_refusals_say_if_trying_again_helps(
     http: ModuleType, status: int
 ) -> None:
     error = http.BadRequest(status, "because")
-    answer = read_answer(http.error_response(error))
+    response = read_response(http.error_response(error))
     words = b"may help" if status in (408, 503) else b"will not help"
-    assert answer and b"because" in answer.body
-    assert b"Trying again " + words in answer.body
+    assert response and b"because" in response.body
+    assert b"Trying again " + words in response.body
 
 
 def test_damaged_requests(http: ModuleType) -> None:
@@ -173,10 +173,11 @@ def test_good_requests(
         size=len(data),
     )
     for keep in (True, False):
-        answer = read_answer(http.respond(request, keep), method == b"HEAD")
-        assert answer and answer.status == request.status
-        assert answer.closes == (not keep)
-        said = answer.get("Connection") == "keep-alive"
+        raw = http.respond(request, keep)
+        response = read_response(raw, method == b"HEAD")
+        assert response and response.status == request.status
+        assert response.closes == (not keep)
+        said = response.get("Connection") == "keep-alive"
         assert said == (keep and minor == 0)
 
 

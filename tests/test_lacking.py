@@ -27,7 +27,7 @@ def test_serves_all_the_same(each: Server) -> None:
             return
         for head, status in HEADS[: 3 if each.step == 1 else 4]:
             with process.client(head) as client:
-                assert client.answer().status == status
+                assert client.response().status == status
         process.signal(15)
         process.assert_ends()
         count = 3 if each.step == 1 else 4

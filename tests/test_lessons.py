@@ -23,7 +23,7 @@ from tests.process import (
 )
 from tools.bench import preflight, strace
 from tools.bench.strace import StraceError
-from tools.common.raw_client import GET, GET_CLOSE, Client, NoAnswer
+from tools.common.raw_client import GET, GET_CLOSE, Client, NoResponse
 from tools.servers import YES, Server
 
 WORKERS = 8  # threads where there is a pool
@@ -50,10 +50,10 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
         late = process.client(GET_CLOSE)
         first = readable([late, *earlier], PATIENCE)
         assert late in first, "a silent client came first"
-        assert late.answer().status == 200
+        assert late.response().status == 200
         for number, client in enumerate(earlier):
             client.send(GET[9:] if number % 2 else GET)
-            assert client.answer().status == 200
+            assert client.response().status == 200
             client.close()
 
 
@@ -70,7 +70,7 @@ def test_waiting_overlaps(server: Server, side: str) -> None:
         crowd = [process.client(GET_CLOSE) for _ in range(clients)]
         for client in crowd:
             left = begin + seconds - time.monotonic()
-            assert client.answer(timeout=max(left, 0.01)).status == 200
+            assert client.response(timeout=max(left, 0.01)).status == 200
             client.close()
         assert time.monotonic() - begin < seconds  # we may have looked late
 
@@ -96,7 +96,7 @@ def most_threads(process: Running, number: int) -> int:
         most = max(most, process.threads())
         try:
             clients[0].receive(0.05)
-        except NoAnswer:
+        except NoResponse:
             continue
     for client in clients:
         client.reset()
@@ -137,7 +137,7 @@ def wants_cores(process: Running) -> int:
     while not all(client.received for client in clients):
         seen.append(sum(map(running_threads, process.processes())))
         for client in clients:
-            with contextlib.suppress(NoAnswer):
+            with contextlib.suppress(NoResponse):
                 assert client.receive(0.001) or client.received
     for client in clients:
         client.close()
@@ -209,5 +209,5 @@ def one_round(process: Running, clients: list[Client]) -> None:
     for each in process.processes():
         each.resume()
     for client in clients:
-        if client.answer().closes:
+        if client.response().closes:
             client.close()

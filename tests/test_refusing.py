@@ -9,7 +9,13 @@ from collections.abc import Callable
 
 from tests.marks import by_rule, in_web, rule
 from tests.process import Running
-from tools.common.raw_client import GET, HOST, Answer, NoAnswer, read_answers
+from tools.common.raw_client import (
+    GET,
+    HOST,
+    NoResponse,
+    Response,
+    read_responses,
+)
 
 LINE = b"GET / HTTP/1.1\r\n"
 DATE = re.compile(  # RFC 9110, section 5.6.7: IMF-fixdate
@@ -120,29 +126,29 @@ WRONG: list[tuple[str, bytes, int]] = [
 ]
 
 
-def assert_well_written(answer: Answer) -> None:
+def assert_well_written(response: Response) -> None:
     """It is as a sender has to write it, down to each blank."""
-    first, *lines = answer.raw.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    first, *lines = response.raw.partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert re.fullmatch(rb"HTTP/1\.1 [1-5][0-9]{2} [\t -~]*", first), first
     for line in lines:
         assert re.fullmatch(rb"[A-Za-z-]+:( [!-~]+)+", line), line
-    names = [name for name, _ in answer.fields]
+    names = [name for name, _ in response.fields]
     assert {"Date", "Content-Type", "Content-Length"} <= set(names)
     assert len(names) == len(set(names)), "each once"
     assert not {"Transfer-Encoding", "Trailer", "Upgrade"} & set(names)
-    assert answer.get("Connection") in ("", "close", "keep-alive")
-    assert DATE.fullmatch(answer.get("Date")), answer
+    assert response.get("Connection") in ("", "close", "keep-alive")
+    assert DATE.fullmatch(response.get("Date")), response
 
 
-def only_answer(
+def only_response(
     shared: Running, data: bytes, to_head: bool = False
-) -> Answer:
+) -> Response:
     """The one answer to data, which must close."""
     with shared.client(data) as client:
-        answer = client.answer(head=to_head)
-        assert answer.closes, answer
+        response = client.response(head=to_head)
+        assert response.closes, response
         assert client.rest() == b"", "one answer, then the end"
-        return answer
+        return response
 
 
 @in_web
@@ -153,8 +159,8 @@ def test_wrong(shared: Running, name: str) -> None:
         # The same when a good request follows: it is never looked at.
         for sent in (data, data + GET):
             try:
-                found: object = only_answer(shared, sent).status
-            except NoAnswer as error:
+                found: object = only_response(shared, sent).status
+            except NoResponse as error:
                 found = error
             if found != status:
                 failures.append((sent, found, f"expected {status}"))
@@ -178,11 +184,12 @@ REFUSED = [
 @rule("explained")
 def test_explained(shared: Running) -> None:
     for status, data in REFUSED:
-        answer = only_answer(shared, data % b"GET")
-        assert answer.status == status
-        assert_well_written(answer)
-        title, _, why = answer.body.decode().partition("<p>")[2].partition(":")
-        assert title.startswith(f"{status} ") and len(why) > 10, answer
+        response = only_response(shared, data % b"GET")
+        assert response.status == status
+        assert_well_written(response)
+        text = response.body.decode().partition("<p>")[2]
+        title, _, why = text.partition(":")
+        assert title.startswith(f"{status} ") and len(why) > 10, response
         assert "again" in why, "does it help to try again?"
         assert status != 505 or "HTTP/1.1" in why
 
@@ -192,9 +199,10 @@ def test_explained(shared: Running) -> None:
 def test_refused_head(shared: Running) -> None:
     for status, data in REFUSED:
         for before in (b"", b"\r\n"):
-            answer = only_answer(shared, before + data % b"HEAD", to_head=True)
-            assert answer.status == status
-            assert int(answer.get("Content-Length")) > 0
+            head = before + data % b"HEAD"
+            response = only_response(shared, head, to_head=True)
+            assert response.status == status
+            assert int(response.get("Content-Length")) > 0
 
 
 def long_line(size: int) -> bytes:
@@ -220,9 +228,9 @@ def assert_limit(
 ) -> None:
     """Up to most it is answered, with one more it is refused."""
     with shared.client(make(most)) as client:
-        assert client.answer().status == good
+        assert client.response().status == good
     for size in (most + 1, most + 2, most + 16, 4 * most):
-        assert only_answer(shared, make(size)).status == refused, size
+        assert only_response(shared, make(size)).status == refused, size
 
 
 @in_web
@@ -259,7 +267,7 @@ def test_limit_at_once(shared: Running) -> None:
             with shared.client() as client:
                 for start in range(0, len(data), chunk):
                     client.send_if_open(data[start:start + chunk])
-                assert client.answer().status == status
+                assert client.response().status == status
 
 
 BODIES = [
@@ -285,8 +293,9 @@ def test_body(shared: Running) -> None:
             with shared.client() as client:
                 for piece in pieces:
                     client.send_if_open(piece)
-                answers = read_answers(client.rest())
-            assert [(a.status, a.closes) for a in answers] == [(status, True)]
+                responses = read_responses(client.rest())
+            found = [(each.status, each.closes) for each in responses]
+            assert found == [(status, True)]
 
 
 @rule("expect")
@@ -297,8 +306,8 @@ def test_expect(shared: Running) -> None:
         (b"POST / HTTP/1.0\r\n", 405),  # there it has no meaning
     ):
         with shared.client(line + fields) as client:
-            answer = client.answer()
-            assert (answer.status, answer.closes) == (status, True)
+            response = client.response()
+            assert (response.status, response.closes) == (status, True)
             client.send_if_open(b"abc")
             assert client.rest() == b""
 
@@ -323,5 +332,5 @@ def test_whole_refusal(shared: Running, name: str) -> None:
     for data, status in (row[1:] for row in LONG * 10 if row[0] == name):
         with shared.client() as client:
             client.send(data)
-            answers = read_answers(client.rest())
-            assert [a.status for a in answers] == [status]
+            responses = read_responses(client.rest())
+            assert [a.status for a in responses] == [status]

@@ -12,7 +12,7 @@ import pytest
 from tests.conformance import SketchRecorder
 from tests.process import Running, eventually, started
 from tests.test_folders import difference
-from tools.common.raw_client import GET, Client, NoAnswer
+from tools.common.raw_client import GET, Client, NoResponse
 from tools.data import sketches_seen
 from tools.data.rules_seen import EXPECTED, PASSED
 from tools.rules import RULES
@@ -102,7 +102,7 @@ def test_a_silent_client(running: Running, sketch: Path) -> None:
         if step(sketch) in SILENT:
             assert client.rest() == RESPONSE
             return
-        with pytest.raises(NoAnswer):
+        with pytest.raises(NoResponse):
             client.rest(timeout=1)
         silent.close()
         assert client.rest() == RESPONSE

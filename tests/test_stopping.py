@@ -53,7 +53,7 @@ def test_stop_with_open_connections(server: Server, number: int) -> None:
             clients = [process.client(), process.client(b"GET / HT")]
             if server.lessons["keep_alive"] == YES:
                 clients.append(process.client(GET))
-                clients[-1].answer()
+                clients[-1].response()
             assert eventually(lambda: process.descriptors() > rest)
             took = seconds_to_end(process, number)
             for client in clients:
@@ -87,8 +87,8 @@ def test_stop_lets_requests_finish(server: Server, number: int) -> None:
     with started(server, "--delay", "1.5") as process:
         client = under_way(process, GET)
         process.signal(number)
-        answer = client.answer()
-        assert (answer.status, len(answer.body)) == (200, 249), answer
+        response = client.response()
+        assert (response.status, len(response.body)) == (200, 249), response
         client.rest()
         process.assert_ends()
 
@@ -108,8 +108,8 @@ def test_stop_serves_who_is_in_the_queue(
         process.signal(number)
         for each in everybody:
             each.resume()
-        answers = [client.answer().status for client in clients]
-        assert answers == [200] * len(clients)
+        responses = [client.response().status for client in clients]
+        assert responses == [200] * len(clients)
         for client in clients:
             client.close()
         process.assert_ends()
@@ -154,7 +154,7 @@ def test_stop_refuses_new_clients(server: Server) -> None:
             while server.lessons["overlap"] != NO and not refused(process):
                 asked = time.monotonic()
                 time.sleep(0.05)
-            assert client.answer().status == 200
+            assert client.response().status == 200
             process.assert_ends()
         return asked - signalled
 
@@ -195,7 +195,7 @@ def statuses(process: Running, requests: list[bytes]) -> list[int]:
     found = []
     for request in requests:
         with process.client(request) as client:
-            found.append(client.answer().status)
+            found.append(client.response().status)
     return found
 
 
@@ -215,9 +215,9 @@ def test_a_lame_duck_serves(server: Server, number: int) -> None:
         assert statuses(process, both) == [200, 503] * MANY
         if keeps:
             with process.client() as client:
-                answers = [client.ask(data) for data in both]
-            assert [each.status for each in answers] == [200, 503] * MANY
-            assert not any(each.closes for each in answers)
+                responses = [client.ask(data) for data in both]
+            assert [each.status for each in responses] == [200, 503] * MANY
+            assert not any(each.closes for each in responses)
         assert seconds_to_end(process, number) < PATIENCE / 2
 
 

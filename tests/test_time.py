@@ -28,7 +28,7 @@ from tests.process import (
     started,
 )
 from tests.test_stopping import refused
-from tools.common.raw_client import GET, GET_CLOSE, HOST, Client, NoAnswer
+from tools.common.raw_client import GET, GET_CLOSE, HOST, Client, NoResponse
 from tools.servers import SERVERS, YES, Server
 
 HEAD_SECONDS, IDLE_SECONDS, LINGER_MOST = 10.0, 5.0, 10.0
@@ -70,7 +70,7 @@ def test_a_request_that_arrived_during_a_pause(each: Server) -> None:
         finally:
             pause(process, signal.SIGCONT)
         for client in clients:
-            assert client.answer().status == 200
+            assert client.response().status == 200
 
 
 @pytest.mark.thorough
@@ -97,7 +97,7 @@ def test_a_head_that_was_completed_during_a_pause(each: Server) -> None:
         finally:
             pause(process, signal.SIGCONT)
         for client in clients:
-            assert client.answer().status == 200
+            assert client.response().status == 200
 
 
 @pytest.mark.thorough
@@ -134,13 +134,13 @@ def test_a_request_that_arrived_during_a_turn(each: Server) -> None:
     with running(each, "--compute", "250000000", *workers) as process:
         kept = process.client()
         kept.send(GET.replace(b"/ ", b"/missing "))
-        assert kept.answer().status == 404
+        assert kept.response().status == 404
         busy = process.client(GET_CLOSE)
         spent = process.cpu()
         assert eventually(lambda: process.cpu() > spent + 0.5, PATIENCE)
         kept.send(GET.replace(b"/ ", b"/missing "))
-        assert kept.answer(timeout=10 * PATIENCE).status == 404
-        assert busy.answer(timeout=10 * PATIENCE).status == 200
+        assert kept.response(timeout=10 * PATIENCE).status == 404
+        assert busy.response(timeout=10 * PATIENCE).status == 200
 
 
 @named(OURS)
@@ -149,7 +149,7 @@ def test_a_request_that_arrived_during_a_turn(each: Server) -> None:
 def test_a_refused_client_that_never_stops_is_dropped(each: Server) -> None:
     with running(each) as process:
         with process.client(REFUSED) as client:
-            assert client.answer().status == 405
+            assert client.response().status == 405
             begin = time.monotonic()
 
             def closed() -> bool:
@@ -176,8 +176,8 @@ def test_an_upload_with_pauses_ends_without_an_error(each: Server) -> None:
                 time.sleep(0.5)
                 moments.append(time.monotonic())
             client.socket.shutdown(socket.SHUT_WR)
-            assert client.answer().status == 405
-        except (OSError, NoAnswer):  # were we too slow?
+            assert client.response().status == 405
+        except (OSError, NoResponse):  # were we too slow?
             moments.append(time.monotonic())
             pauses = [b - a for a, b in itertools.pairwise(moments)]
             assert max(pauses) > 1 - EARLY, f"closed after {pauses}"
@@ -189,7 +189,7 @@ def test_an_upload_without_a_pause_ends_without_an_error(each: Server) -> None:
     with running(each) as process, process.client(REFUSED) as client:
         for _ in range(30):
             client.socket.sendall(b"x" * 1_000_000)
-        assert client.answer().status == 405
+        assert client.response().status == 405
 
 
 @named(KEEPING)
@@ -214,8 +214,8 @@ def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
             client.send_if_open(GET_CLOSE)
         took = time.monotonic() - begin
         try:
-            assert {c.answer().status for c in clients} == {200}
-        except (OSError, NoAnswer):  # it waits half a second: did we?
+            assert {c.response().status for c in clients} == {200}
+        except (OSError, NoResponse):  # it waits half a second: did we?
             assert took > 0.5 - EARLY, f"lost what was sent {took:.2f} s later"
         process.assert_ends()
 
@@ -232,7 +232,7 @@ def test_a_queued_client_is_served_when_we_stop(each: Server) -> None:
             process.signal(signal.SIGTERM)
         finally:
             pause(process, signal.SIGCONT)
-        assert {client.answer().status for client in clients} == {200}
+        assert {client.response().status for client in clients} == {200}
         process.assert_ends()
 
 
@@ -275,7 +275,7 @@ def test_a_full_disk_does_not_matter(each: Server) -> None:
             stdout=full, stderr=subprocess.PIPE,
         )
     try:
-        assert eventually(lambda: answers(port), PATIENCE)
+        assert eventually(lambda: responses(port), PATIENCE)
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=PATIENCE)[1] == b""
         assert process.returncode == 0
@@ -284,10 +284,10 @@ def test_a_full_disk_does_not_matter(each: Server) -> None:
         process.wait()
 
 
-def answers(port: int) -> bool:
+def responses(port: int) -> bool:
     """Does a server on this port respond by now?"""
     try:
         with Client(port, GET_CLOSE) as client:
-            return client.answer().status == 200
-    except (OSError, NoAnswer):
+            return client.response().status == 200
+    except (OSError, NoResponse):
         return False

@@ -95,7 +95,7 @@ def test_idle(server: Server) -> None:
         if server.lessons["keep_alive"] != YES:
             with process.client(GET) as client:
                 # A sketch says it by HTTP/1.0.
-                assert client.answer().closes or process.sketch
+                assert client.response().closes or process.sketch
                 client.rest()
             return
         # A request that has begun has 10 s, also on a kept connection:
@@ -111,8 +111,8 @@ def test_idle(server: Server) -> None:
         assert before + min(others) >= IDLE_SECONDS - EARLY
         assert max(others) <= last
         for client in clients:
-            answers = client.received.count(b"HTTP/1.1")
-            assert answers == client.sent.count(b"GET"), "without a word"
+            responses = client.received.count(b"HTTP/1.1")
+            assert responses == client.sent.count(b"GET"), "without a word"
             client.close()
         begun.close()
         process.assert_serves()
@@ -226,7 +226,7 @@ def test_draining_ends(server: Server) -> None:
     with running(server) as process:
         rest, _ = process.warm_up()
         with process.client(data) as client:
-            assert client.answer().status == 405
+            assert client.response().status == 405
             client.rest()
 
             def closed() -> bool:

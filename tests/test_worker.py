@@ -54,7 +54,7 @@ class Script:
     def prepare(self, response: bytes, last: bool) -> Namespace:
         return Namespace(response=response, last=last)
 
-    def answers(self) -> list[bytes]:
+    def responses(self) -> list[bytes]:
         """The status lines of what was sent at once, in order."""
         return [call[2].response[:12] for call in self.of("send_now")]
 
@@ -122,7 +122,7 @@ SLEPT_NOW = (SLEPT, FD, 0, b"", False)
 TICK = (SLEPT, CLOCK, 0, b"", False)
 
 
-def test_a_last_answer_and_the_clock_in_one_batch(
+def test_a_last_response_and_the_clock_in_one_batch(
     step: ModuleType, monkeypatch: Patch
 ) -> None:
     # The delay was as long as our patience: the answer is under way, so
@@ -135,14 +135,14 @@ def test_a_last_answer_and_the_clock_in_one_batch(
     assert not play.script.of("close") and not play.worker.clients
 
 
-def test_a_last_answer_that_did_not_go(play: Play) -> None:
+def test_a_last_response_that_did_not_go(play: Play) -> None:
     play.script.failures = [[], [], [(FD, 100)]]
     play.run([came(LAST)], [TICK], [(SENT, FD, 400, b"", False)])
     ((_, _, ready),) = play.script.of("send_now")
     assert play.script.of("send")[0][2] == ready.response[100:]
 
 
-def test_a_flood_behind_an_answer_is_paused(play: Play) -> None:
+def test_a_flood_behind_an_response_is_paused(play: Play) -> None:
     flood = [came(KEPT * 9, True)] * 40
     play.run([came(KEPT)], [came(KEPT, True), *flood])
     assert play.script.of("pause"), "it may send without end"
@@ -152,7 +152,7 @@ def test_pieces_are_answered_in_order(play: Play) -> None:
     missing = KEPT.replace(b"/ ", b"/missing ")
     pieces = [KEPT, missing[:7], missing[7:]]
     play.run([came(KEPT)], [came(piece, True) for piece in pieces], [], [])
-    assert play.script.answers() == [OK, OK, NOT_FOUND]
+    assert play.script.responses() == [OK, OK, NOT_FOUND]
 
 
 def test_who_is_late_itself_loses_no_patience(
@@ -199,10 +199,10 @@ def test_a_head_like_one_seen_before(
     play: Play, data: bytes, at_once: list[bytes]
 ) -> None:
     play.run([came(KEPT)], [came(KEPT, True)], [came(data, True)])
-    assert play.script.answers() == [OK, OK, *at_once]
+    assert play.script.responses() == [OK, OK, *at_once]
 
 
-def test_prepared_answers_are_of_this_second(
+def test_prepared_responses_are_of_this_second(
     step: ModuleType, play: Play, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(
@@ -214,7 +214,7 @@ def test_prepared_answers_are_of_this_second(
     assert [date[-6:-4] for date in dates] == [b"40", b"41", b"41", b"41"]
 
 
-def test_prepared_answers_are_not_too_many(
+def test_prepared_responses_are_not_too_many(
     step: ModuleType, play: Play
 ) -> None:
     play.run([came(KEPT)], *(
@@ -247,9 +247,9 @@ def test_words_of_the_parent(
     assert play.worker.leave_until < math.inf
 
 
-def test_a_health_check_has_no_prepared_answer(play: Play) -> None:
+def test_a_health_check_has_no_prepared_response(play: Play) -> None:
     """Nor is its own one prepared for others."""
     leave = (RECEIVED, play.theirs.fileno(), 5, b"leave", False)
     both = [came(CHECK, True)], [came(KEPT, True)]
     play.run([came(CHECK)], [came(CHECK, True)], [leave], *both, *both)
-    assert play.script.answers() == [OK, OK, *[UNAVAILABLE, OK] * 2]
+    assert play.script.responses() == [OK, OK, *[UNAVAILABLE, OK] * 2]

@@ -85,7 +85,7 @@ def test_two_ways_are_not_alike(exercise: Exercise) -> None:
     assert ("anna", "ben") not in {(a.who, a.other) for a in found}
 
 
-def test_right_answers_are_no_copies() -> None:
+def test_right_responses_are_no_copies() -> None:
     exercise = exercises.by_id("01.3")
     text = exercise.solution.read_text("utf-8")
     assert not copies.find(exercise, {"anna": text, "ben": text})

@@ -258,7 +258,7 @@ def test_what_goes_wrong_is_said(
     assert sentence in " ".join(begun.check(text).split())
 
 
-def test_answers_that_end_too_early(desk: Desk) -> None:
+def test_responses_that_end_too_early(desk: Desk) -> None:
     desk.run("start", "01.3")
     file = desk.my / "01.3" / "answers.py"
     for text, sentence in (

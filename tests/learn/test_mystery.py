@@ -88,7 +88,7 @@ class Seen:
                     [each.socket for each in here], [], [], 0.02
                 )
                 for client in [c for c in here if c.socket in ready]:
-                    client.answer()
+                    client.response()
                     client.close()
                     here.remove(client)
             took = time.monotonic() - begun
@@ -164,7 +164,7 @@ def test_nothing_but_its_behaviour_gives_it_away(name: str) -> None:
             assert each.cmdline() == [sys.executable, "server.py"]
             assert not Path(each.cwd()).exists()
         with Client(process.wait_until_ready(), GET_CLOSE) as client:
-            answer = client.answer()
+            answer = client.response()
         assert (answer.status, answer.get("Server")) == (200, "")
     assert eventually(lambda: not any(map(alive, members)), PATIENCE)
 

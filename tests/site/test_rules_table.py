@@ -39,10 +39,10 @@ def seen() -> Conformance:
     for name in LESSONS:
         run.lessons[name] = {
             place(server.name, side): Cell(expected=1)
-            if answer == NO
+            if response == NO
             else Cell(passed=1)
             for server in SERVERS
-            for side, answer in sides(name, server.lessons[name]).items()
+            for side, response in sides(name, server.lessons[name]).items()
         }
     return run
 

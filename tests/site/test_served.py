@@ -34,11 +34,11 @@ def test_every_file_comes_as_it_is(port: int, site: Path) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for path in site.rglob("*.*"):
         connection.request("GET", f"/{path.relative_to(site).as_posix()}")
-        answer = connection.getresponse()
-        assert answer.read() == path.read_bytes(), path
-        assert answer.status == 200, path
+        response = connection.getresponse()
+        assert response.read() == path.read_bytes(), path
+        assert response.status == 200, path
         if expected := KINDS.get(path.suffix):
-            assert answer.headers["content-type"] == expected
+            assert response.headers["content-type"] == expected
     connection.close()
 
 
@@ -48,12 +48,12 @@ def test_a_browser_finds_its_way(opened: Opened, port: int) -> None:
     origin = f"http://127.0.0.1:{port}/"
     page = opened("light", may_ask=(origin, "data:", "blob:", "about:"))
     bad: list[str] = []
-    page.on("response", lambda answer: bad.append(answer.url)
-            if answer.status not in (200, 304) else None)
+    page.on("response", lambda response: bad.append(response.url)
+            if response.status not in (200, 304) else None)
     page.on("requestfailed", lambda request: bad.append(request.url))
     for _ in range(2):  # again: it asks whether its copies are still good
-        answer = page.goto(origin)
-        assert answer and answer.status in (200, 304)
+        response = page.goto(origin)
+        assert response and response.status in (200, 304)
         settle(page)
         page.locator(".md-search__input").click()
         page.keyboard.type("SO_REUSEPORT")  # its index comes when needed

@@ -25,7 +25,7 @@ def messages(name: str) -> tuple[list[wire.Message], list[wire.Message]]:
     """What was asked and what was answered."""
     made = captured(name)
     asked = wire.requests(made.sent)
-    return asked, wire.answers(made.received, asked)
+    return asked, wire.responses(made.received, asked)
 
 
 def shown(name: str, *more: str) -> str:
@@ -135,13 +135,13 @@ def test_bytes_that_cannot_be_cut(
     sent: bytes, received: bytes, why: str
 ) -> None:
     with pytest.raises(SiteError, match=why):
-        wire.answers(received, wire.requests(sent))
+        wire.responses(received, wire.requests(sent))
 
 
 def test_a_body_without_a_length_goes_on_to_the_end() -> None:
     asked = wire.requests(b"GET / HTTP/1.0\r\n\r\n")
-    (answer,) = wire.answers(b"HTTP/1.0 200 OK\r\n\r\nabc", asked)
-    assert answer.fields[-1].data == b"abc"
+    (response,) = wire.responses(b"HTTP/1.0 200 OK\r\n\r\nabc", asked)
+    assert response.fields[-1].data == b"abc"
 
 
 def test_nothing_stands_unexplained_and_a_broken_file_ends_the_build(

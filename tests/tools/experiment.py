@@ -88,17 +88,17 @@ def under_way(
         child.wait()
 
 
-def answering(*answers: bytes) -> int:
+def answering(*responses: bytes) -> int:
     """The port of a server that gives each connection one of these."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
         with listener:
-            for answer in answers:
+            for response in responses:
                 connection, _ = listener.accept()
                 with connection:
                     connection.recv(4096)
-                    connection.sendall(answer)
+                    connection.sendall(response)
 
     threading.Thread(target=serve, daemon=True).start()
     return int(listener.getsockname()[1])

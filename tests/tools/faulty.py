@@ -73,7 +73,7 @@ def main(fault: str) -> None:
             sock.recv(65536)
         sock.close()
 
-    def answer(request: Any, keep_alive: bool) -> bytes:
+    def response(request: Any, keep_alive: bool) -> bytes:
         if fault == "mixes up" and next(requests) % 20 == 0:
             status = 404 if request.status != 404 else 200
             request = request._replace(status=status)
@@ -98,5 +98,5 @@ def main(fault: str) -> None:
         raise SystemExit("no such colour")
     if fault == "never ready":
         time.sleep(600)
-    step.handle_client, web.respond = handle_client, answer
+    step.handle_client, web.respond = handle_client, response
     step.main(serve)

@@ -16,13 +16,13 @@ PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 @contextmanager
-def listening(answer: Callable[[socket.socket], bytes]) -> Iterator[int]:
+def listening(response: Callable[[socket.socket], bytes]) -> Iterator[int]:
     """A server that says this to each request; its port."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(1000)
-            self.request.sendall(answer(self.request))
+            self.request.sendall(response(self.request))
 
     address = ("127.0.0.1", 0)
     with socketserver.ThreadingTCPServer(address, Handler) as server:
@@ -38,13 +38,13 @@ def test_all_begin_before_the_first_is_answered() -> None:
     all_sent = threading.Barrier(20)  # nobody is answered before
     there: dict[int, int] = {}
 
-    def answer(connection: socket.socket) -> bytes:
+    def response(connection: socket.socket) -> bytes:
         there[connection.getpeername()[1]] = burst.now()
         all_sent.wait(30)
         return PAGE
 
     before = time.time_ns() // 1000
-    with listening(answer) as port:
+    with listening(response) as port:
         found = burst.burst(port, 20, lambda: looks.append(burst.now()))
     after = time.time_ns() // 1000
     assert all(look >= max(e.sent for e in found) for look in looks)
@@ -59,21 +59,21 @@ def test_all_begin_before_the_first_is_answered() -> None:
         assert times == sorted(times)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), [
+@pytest.mark.parametrize(("response", "sentence"), [
     (PAGE[:-1], "1 bytes came instead of 2"),
     (PAGE.replace(b"200", b"503"), "503"),
     (b"", "the answer was 'nothing'"),
     (b"HTTP/1.1 200 OK\r\n", "200 OK"),  # the head is not whole
 ])
-def test_a_bad_answer(answer: bytes, sentence: str) -> None:
+def test_a_bad_response(response: bytes, sentence: str) -> None:
     with (
-        listening(lambda _: answer) as port,
+        listening(lambda _: response) as port,
         pytest.raises(burst.BurstError, match=sentence),
     ):
         burst.burst(port, 2)
 
 
-def test_no_answer(monkeypatch: Patch) -> None:
+def test_no_response(monkeypatch: Patch) -> None:
     monkeypatch.setattr(burst, "SECONDS", 0.1)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

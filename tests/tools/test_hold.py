@@ -40,20 +40,20 @@ def quick(monkeypatch: Patch) -> None:
 # The load -----------------------------------------------------------------
 
 
-def test_each_answer_is_judged() -> None:
-    answers = [GOOD, GOOD, OTHER, SHORT, BUSY, GOOD[:-1], b""]
-    one = holder.Holder(answering(*answers), len(answers))
+def test_each_response_is_judged() -> None:
+    responses = [GOOD, GOOD, OTHER, SHORT, BUSY, GOOD[:-1], b""]
+    one = holder.Holder(answering(*responses), len(responses))
     one.open()
     one.read(60)
     tally = one.tally
     assert tally.opened == 7
     assert (tally.answered, tally.wrong, tally.failed) == (2, 3, 2)
     assert tally.error
-    assert tally.first_open <= tally.last_open <= tally.last_answer
+    assert tally.first_open <= tally.last_open <= tally.last_response
     assert all(holder.judge(GOOD[:n]) is None for n in range(len(GOOD)))
 
 
-def test_who_does_not_answer_or_accept_is_seen() -> None:
+def test_who_does_not_response_or_accept_is_seen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         one, late = holder.Holder(port, 3), holder.Holder(port, 1000)

@@ -165,7 +165,7 @@ def test_some_requests_are_lost(
         ]
 
 
-def test_an_answer_that_does_not_come() -> None:
+def test_an_response_that_does_not_come() -> None:
     with serving(lambda connection, *_: bool(connection.recv(1))) as server:
         found = sent(plan(server.port, requests=5, timeout=0.2))
     assert found.lost == {"timeout": 5}
@@ -206,7 +206,7 @@ def test_who_gives_up_asks_again() -> None:
         assert [row[4] for row in found.rows] == [2] * 5
 
 
-def test_it_does_not_wait_for_answers() -> None:
+def test_it_does_not_wait_for_responses() -> None:
     """No request is answered before all have come."""
     together = threading.Barrier(50, timeout=30)
 
@@ -249,7 +249,7 @@ def test_when_requests_are_due(seed: int) -> None:
     assert due[-1] < 3 and due[0] == 0
 
 
-def test_what_answers_say() -> None:
+def test_what_responses_say() -> None:
     rows = [
         (0.0, 0.1, "ok", "h1", 1), (0.5, 1.6, "ok", "h2", 1),
         (1.0, 9.0, "timeout", "", 3), (1.1, 0.1, "ok", "h1", 2),

@@ -39,11 +39,11 @@ def lost(*seconds: float) -> Answers:
     return Answers([(0.0, 0.1, "ok", "h1", 1), *rows])
 
 
-def found(rig: Rig, answers: Answers) -> dict[str, float]:
+def found(rig: Rig, responses: Answers) -> dict[str, float]:
     """The causes that there are."""
     return {
         name: many for name in CAUSES
-        if (many := causes(rig, answers)[f"cause_{name}"])
+        if (many := causes(rig, responses)[f"cause_{name}"])
     }  # fmt: skip
 
 
@@ -75,11 +75,11 @@ def test_each_lost_request_has_one_cause() -> None:
 def test_when_a_host_was_out() -> None:
     """Of all that went down the last host counts, from the event on."""
     now = time.time()
-    answers = Answers([
+    responses = Answers([
         (2.9, 0.1, "ok", "h1", 1), (3.0, 0.1, "503", "", 1),
         (3.5, 0.1, "503", "", 1), (4.0, 0.1, "ok", "h1", 1),
     ])
-    load = SimpleNamespace(wall=now, result=lambda: answers)
+    load = SimpleNamespace(wall=now, result=lambda: responses)
     downs = {"h": [now + 2.5, now + 3.6], "h3": [now + 3.6]}
     balancer = SimpleNamespace(
         downs=lambda host="h": downs[host],

@@ -94,10 +94,10 @@ def test_the_page_is_that_of_our_servers(tmp_path: Path) -> None:
         b"Connection: keep-alive\r\n", True,
     ),
 ])
-def test_answers_written_by_hand(
+def test_responses_written_by_hand(
     head: bytes, connection: bytes, keep: bool
 ) -> None:
-    text, kept = page.answer(head)
+    text, kept = page.response(head)
     assert kept == keep
     assert text == (
         b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"

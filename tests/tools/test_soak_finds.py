@@ -50,15 +50,15 @@ def test_a_fault_is_found(
     assert bool(last) == bool(at_the_end)
 
 
-def test_an_answer_is_taken_when_it_is_complete() -> None:
+def test_an_response_is_taken_when_it_is_complete() -> None:
     data = b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc"
     for size in range(len(data)):
         received = bytearray(data[:size])
         assert take(received, body=True) is None
         assert received == data[:size]
     received = bytearray(data + b"more")
-    answer = take(received, body=True)
-    assert answer and (answer.status, answer.body) == (404, b"abc")
+    response = take(received, body=True)
+    assert response and (response.status, response.body) == (404, b"abc")
     assert received == b"more"
     with pytest.raises(WrongError):
         take(bytearray(b"nonsense\r\n\r\n"), body=True)

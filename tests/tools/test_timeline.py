@@ -169,7 +169,7 @@ def test_one_client_after_the_other() -> None:
     assert (made.calls[0], made.calls[-1]) == ((12, 1), (2150, 13))
 
 
-def test_what_is_not_the_request_or_its_answer() -> None:
+def test_what_is_not_the_request_or_its_response() -> None:
     # Bytes behind the request; the page behind its head.
     for more in ((7, 1088, 1, recv(4, 3)), (7, 1072, 2, send(4))):
         first = one_by_one(*ONE_BY_ONE, more).clients[0]

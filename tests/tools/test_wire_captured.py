@@ -45,8 +45,8 @@ def test_the_servers_still_say_the_committed_bytes(name: str) -> None:
             assert kept.half_closed == request.half_close
             received = wire.converse(process, request)
             assert plain(received) == plain(kept.received)
-            answers = received.count(b"HTTP/1.")
-            assert received.count(b"\r\nDate: ") == answers
+            responses = received.count(b"HTTP/1.")
+            assert received.count(b"\r\nDate: ") == responses
 
 
 def sent_by(*words: str) -> bytes:

@@ -81,7 +81,7 @@ async def client(
             connection = connection or await asyncio.open_connection(*address)
             reader, writer = connection
             writer.write(request)
-            kept = await answer(reader, tally) and options.keep_alive
+            kept = await response(reader, tally) and options.keep_alive
         except (OSError, EOFError, ValueError, IndexError):
             tally.failed += 1
         else:
@@ -94,7 +94,7 @@ async def client(
         connection[1].close()
 
 
-async def answer(reader: asyncio.StreamReader, tally: Tally) -> bool:
+async def response(reader: asyncio.StreamReader, tally: Tally) -> bool:
     """Read one answer; True if the connection is kept."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = LENGTH.search(head)

@@ -65,8 +65,8 @@ class Running(Launched):
         )
         try:
             client.request("GET", "/")
-            answer = client.getresponse()
-            body = answer.read()
+            response = client.getresponse()
+            body = response.read()
         except (OSError, http.client.HTTPException) as error:
             why = f"GET / has no good answer: {scrub(str(error))}"
             if self.status() is not None:
@@ -74,11 +74,11 @@ class Running(Launched):
             raise ServerError(why) from error
         finally:
             client.close()
-        if answer.status != 200:
+        if response.status != 200:
             raise ServerError(
-                f"GET / is answered with status {answer.status}"
+                f"GET / is answered with status {response.status}"
             )
-        return answer.msg, body
+        return response.msg, body
 
 
 def start(

@@ -19,12 +19,12 @@ LONGEST = 20.0  # seconds to wait for anything, unless told otherwise
 transcript: list["Client"] = []
 
 
-class NoAnswer(AssertionError):
+class NoResponse(AssertionError):
     """The server closed, or said nothing for too long, or nonsense."""
 
 
 @dataclass
-class Answer:
+class Response:
     """One answer: its head taken apart, its body, and its bytes."""
 
     version: str
@@ -49,7 +49,7 @@ STATUS_LINE = re.compile(rb"(HTTP/1\.[01]) ([1-5][0-9][0-9]) [^\r\n]*\r\n")
 FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*)\r\n")
 
 
-def read_head(data: bytes) -> tuple[Answer, int] | None:
+def read_head(data: bytes) -> tuple[Response, int] | None:
     """The answer's head at the start of data and its size, if complete.
 
     Raises NoAnswer if these bytes cannot be the head of an answer.
@@ -59,56 +59,57 @@ def read_head(data: bytes) -> tuple[Answer, int] | None:
         return None
     match = STATUS_LINE.match(data)
     if not match:
-        raise NoAnswer(f"not an HTTP answer: {data[:200]!r}")
+        raise NoResponse(f"not an HTTP answer: {data[:200]!r}")
     fields = []
     at = match.end()
     while at < end + 2:
         line = FIELD.match(data, at)
         if not line:
-            raise NoAnswer(f"not a header field: {data[at:end]!r}")
+            raise NoResponse(f"not a header field: {data[at:end]!r}")
         fields.append((line[1].decode(), line[2].decode("latin-1").strip()))
         at = line.end()
-    return Answer(match[1].decode(), int(match[2]), fields), end + 4
+    return Response(match[1].decode(), int(match[2]), fields), end + 4
 
 
-def read_answer(data: bytes, head: bool = False) -> Answer | None:
+def read_response(data: bytes, head: bool = False) -> Response | None:
     """The first answer in data, if complete; head: it answers a HEAD."""
     found = read_head(data)
     if found is None:
         return None
-    answer, size = found
-    if not head and answer.status not in (204, 304) and answer.status > 199:
-        length = answer.get("Content-Length")
+    response, size = found
+    status = response.status
+    if not head and status > 199 and status not in (204, 304):
+        length = response.get("Content-Length")
         if not length.isdecimal():
             said = f"its Content-Length is {length!r}" if length else (
                 "it has no Content-Length"
             )
-            raise NoAnswer(f"{said}: {data[:200]!r}")
+            raise NoResponse(f"{said}: {data[:200]!r}")
         start, size = size, size + int(length)
-        answer.body = data[start:size]
-    answer.raw = data[:size]
-    return answer if len(data) >= size else None
+        response.body = data[start:size]
+    response.raw = data[:size]
+    return response if len(data) >= size else None
 
 
-def read_answers(data: bytes) -> list[Answer]:
+def read_responses(data: bytes) -> list[Response]:
     """All answers in data, which must end with the last of them.
 
     For answers whose requests nobody knows: one without a body, where
     the next follows or nothing does, is taken for the answer to a HEAD.
     """
-    answers = []
+    responses = []
     while data:
         found = read_head(data)
         if found is None:
-            raise NoAnswer(f"an incomplete head: {data[:200]!r}")
+            raise NoResponse(f"an incomplete head: {data[:200]!r}")
         rest = data[found[1]:]
         bare = not rest or rest.startswith(b"HTTP/1.")
-        answer = read_answer(data, head=bare)
-        if answer is None:
-            raise NoAnswer(f"an incomplete body: {data[:600]!r}")
-        answers.append(answer)
-        data = data[len(answer.raw):]
-    return answers
+        response = read_response(data, head=bare)
+        if response is None:
+            raise NoResponse(f"an incomplete body: {data[:600]!r}")
+        responses.append(response)
+        data = data[len(response.raw):]
+    return responses
 
 
 class Client:
@@ -153,15 +154,15 @@ class Client:
         try:
             self.socket.sendall(data)
         except TimeoutError:
-            raise NoAnswer("the server does not read") from None
+            raise NoResponse("the server does not read") from None
         except OSError as error:
-            raise NoAnswer(f"the server hung up: {error}") from None
+            raise NoResponse(f"the server hung up: {error}") from None
 
     def send_if_open(self, data: bytes) -> bool:
         """Send data; False if the server hung up."""
         try:
             self.send(data)
-        except NoAnswer:
+        except NoResponse:
             return False
         return True
 
@@ -171,7 +172,7 @@ class Client:
         try:
             data = self.socket.recv(1 << 16)
         except TimeoutError:
-            raise NoAnswer(f"nothing came in {timeout:.1f} s") from None
+            raise NoResponse(f"nothing came in {timeout:.1f} s") from None
         except OSError as error:
             self.ended = f"reset ({error})"
             return False
@@ -182,27 +183,27 @@ class Client:
             self.ended = "end"
         return bool(data)
 
-    def answer(
+    def response(
         self, head: bool = False, timeout: float | None = None
-    ) -> Answer:
+    ) -> Response:
         """Wait for the next answer; head: to a HEAD, so without a body."""
         timeout = self.timeout if timeout is None else timeout
         deadline = self.clock() + timeout
         while True:
-            answer = read_answer(self.received[self.taken:], head)
-            if answer is not None:
-                self.taken += len(answer.raw)
-                return answer
+            response = read_response(self.received[self.taken:], head)
+            if response is not None:
+                self.taken += len(response.raw)
+                return response
             left = deadline - self.clock()
             if left <= 0:
-                raise NoAnswer(f"no complete answer in {timeout:.1f} s")
+                raise NoResponse(f"no complete answer in {timeout:.1f} s")
             if not self.receive(left):
-                raise NoAnswer(f"the answer stopped with: {self.ended}")
+                raise NoResponse(f"the answer stopped with: {self.ended}")
 
-    def ask(self, data: bytes, head: bool = False) -> Answer:
+    def ask(self, data: bytes, head: bool = False) -> Response:
         """Send data, wait for an answer."""
         self.send(data)
-        return self.answer(head)
+        return self.response(head)
 
     def rest(self, timeout: float | None = None) -> bytes:
         """Everything until the server ends its side, orderly."""
@@ -211,10 +212,10 @@ class Client:
         while not self.ended:
             left = deadline - self.clock()
             if left <= 0:
-                raise NoAnswer(f"still open after {timeout:.1f} s")
+                raise NoResponse(f"still open after {timeout:.1f} s")
             self.receive(left)
         if self.ended != "end":
-            raise NoAnswer(f"the connection stopped with: {self.ended}")
+            raise NoResponse(f"the connection stopped with: {self.ended}")
         data = self.received[self.taken:]
         self.taken = len(self.received)
         return data

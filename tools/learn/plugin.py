@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tools.common.raw_client import NoAnswer
+from tools.common.raw_client import NoResponse
 from tools.learn import student
 from tools.learn.student import Program, Serving, Wrong
 
@@ -145,7 +145,7 @@ def explain(error: BaseException) -> dict[str, object]:
         expected, came = error.expected, error.came
     elif isinstance(error, psutil.Error):
         expected, came = "a server that goes on serving", "it ended"
-    elif not isinstance(error, NoAnswer | AssertionError):
+    elif not isinstance(error, NoResponse | AssertionError):
         came = "The test itself failed: " + "".join(
             traceback.format_exception(error)[-3:]
         )

@@ -24,7 +24,7 @@ import psutil
 
 from tools.common.files import lay_out
 from tools.common.launch import READY, Launched
-from tools.common.raw_client import Answer, Client, NoAnswer
+from tools.common.raw_client import Client, NoResponse, Response
 
 LINUX = sys.platform == "linux"
 TELLS = Path(f"/proc/self/task/{os.getpid()}/children").exists()
@@ -243,7 +243,7 @@ class Visitor(Client):
     def receive(self, timeout: float) -> bool:
         """Receive some bytes; False at the end of the connection."""
         if not ready([self.socket], timeout):
-            raise NoAnswer(f"nothing came in {timeout:.1f} s")
+            raise NoResponse(f"nothing came in {timeout:.1f} s")
         return super().receive(0)
 
     def send_slowly(self, data: bytes, pause: float) -> None:
@@ -289,55 +289,55 @@ class Visitor(Client):
     def expect_answer(
         self, expected: str = "an answer", head: bool = False,
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> Response:
         """The next answer, complete; head: to a HEAD, so without a body.
 
         Raises Wrong if none comes, or something that is not HTTP.
         """
         try:
-            return self.answer(head, seconds)
-        except NoAnswer as error:
+            return self.response(head, seconds)
+        except NoResponse as error:
             came = self._instead(str(error), seconds)
             raise Wrong(expected, came) from None
 
     def expect_status(
         self, *statuses: int, head: bool = False,
         seconds: float | None = None, wanted: str = "",
-    ) -> Answer:
+    ) -> Response:
         """The next answer, which must have one of these statuses."""
         wanted = wanted or (
             "an answer with status " + " or ".join(map(str, statuses))
         )
-        answer = self.expect_answer(wanted, head, seconds)
-        if answer.status not in statuses:
-            raise Wrong(wanted, f"status {answer.status} came")
-        return answer
+        response = self.expect_answer(wanted, head, seconds)
+        if response.status not in statuses:
+            raise Wrong(wanted, f"status {response.status} came")
+        return response
 
     def expect_page(
         self, head: bool = False, seconds: float | None = None
-    ) -> Answer:
+    ) -> Response:
         """The next answer, which must be the page (head: only its head)."""
-        answer = self.expect_status(
+        response = self.expect_status(
             200, head=head, seconds=seconds, wanted="the page, status 200"
         )
-        length = answer.get("Content-Length")
+        length = response.get("Content-Length")
         if length != str(PAGE_SIZE):
             raise Wrong(
                 f"Content-Length: {PAGE_SIZE}", f"it was {length!r}"
             )
-        if not head and b"It works!" not in answer.body:
+        if not head and b"It works!" not in response.body:
             raise Wrong(
                 "the page, with 'It works!' in it",
-                f"the body was {shown(answer.body)}",
+                f"the body was {shown(response.body)}",
             )
-        return answer
+        return response
 
     def expect_closed(self, seconds: float | None = None) -> None:
         """Nothing more, and the server closes within these seconds."""
         wanted = "that the server closes the connection"
         try:
             rest = self.rest(seconds)
-        except NoAnswer as error:
+        except NoResponse as error:
             came = self._instead(str(error), seconds)
             raise Wrong(wanted, came) from None
         if rest:
@@ -598,8 +598,8 @@ class Serving(Launched):
             deadline = clock() + patience
         for visitor in made:
             try:
-                visitor.answer(timeout=max(deadline - clock(), 0.01))
-            except NoAnswer:
+                visitor.response(timeout=max(deadline - clock(), 0.01))
+            except NoResponse:
                 done = sum(v.received != b"" for v in made)
                 came = (
                     "only the first was answered" if done == 1

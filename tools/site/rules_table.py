@@ -104,10 +104,10 @@ def check_lessons(run: Conformance, servers: list[Server]) -> None:
     for lesson in LESSONS:
         for server in servers:
             value = server.lessons[lesson]
-            for side, answer in sides(lesson, value).items():
+            for side, response in sides(lesson, value).items():
                 where = place(server.name, side)
                 cell = run.lessons[lesson][where]
-                if cell.outcome != (PASSED if answer == YES else EXPECTED):
+                if cell.outcome != (PASSED if response == YES else EXPECTED):
                     why = f" ({', '.join(cell.why)})" if cell.why else ""
                     raise SiteError(
                         f"the table of lessons says {value!r} about "

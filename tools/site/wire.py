@@ -115,7 +115,7 @@ def requests(data: bytes) -> list[Message]:
     return made
 
 
-def answers(data: bytes, asked: list[Message]) -> list[Message]:
+def responses(data: bytes, asked: list[Message]) -> list[Message]:
     """What a server sent back to these requests. Raises SiteError."""
     made: list[Message] = []
     at = 0
@@ -159,7 +159,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     name = chosen["exchange"]
     made = _load(name)
     asked = requests(made.sent)
-    both = {"request": asked, "answer": answers(made.received, asked)}
+    both = {"request": asked, "answer": responses(made.received, asked)}
     show = chosen.get("show")
     if show not in (None, *both):
         raise SiteError("show is request or answer")

@@ -2,14 +2,14 @@
 
 import random
 
-from tools.common.raw_client import Answer
+from tools.common.raw_client import Response
 from tools.learn.plugin import Start
 from tools.learn.student import Serving, Wrong, get, telling
 
 
-def head_of(answer: Answer) -> list[tuple[str, str]]:
+def head_of(response: Response) -> list[tuple[str, str]]:
     """The fields of an answer, but for the time of day."""
-    return sorted(f for f in answer.fields if f[0].lower() != "date")
+    return sorted(f for f in response.fields if f[0].lower() != "date")
 
 
 def test_get(server: Serving) -> None:
@@ -53,8 +53,8 @@ def test_same_head(server: Serving) -> None:
     heads = []
     for method in ("GET", "HEAD"):
         with server.visit(get(method=method)) as visitor:
-            answer = visitor.expect_page(head=method == "HEAD")
-            heads.append(head_of(answer))
+            response = visitor.expect_page(head=method == "HEAD")
+            heads.append(head_of(response))
     ours, theirs = heads
     for field in [*ours, *theirs]:
         if field not in ours or field not in theirs:

@@ -2,7 +2,7 @@
 
 import random
 
-from tools.common.raw_client import Answer
+from tools.common.raw_client import Response
 from tools.learn.plugin import Start
 from tools.learn.student import Serving, Visitor, Wrong, get, shown
 
@@ -11,31 +11,31 @@ KNOWN = (
 )
 
 
-def expect_body(answer: Answer) -> None:
+def expect_body(response: Response) -> None:
     """An error is read by people too: it needs a page of its own."""
-    if not answer.body or "html" not in answer.get("Content-Type"):
+    if not response.body or "html" not in response.get("Content-Type"):
         raise Wrong(
             "a short page in HTML that says what is wrong",
-            "there was no body" if not answer.body else
-            f"Content-Type was {answer.get('Content-Type')!r}",
+            "there was no body" if not response.body else
+            f"Content-Type was {response.get('Content-Type')!r}",
         )
 
 
 def expect_refused(visitor: Visitor, method: str) -> None:
     """The next answer is a 405 that says what is, and is not, allowed."""
-    answer = visitor.expect_status(405)
-    allowed = answer.get("Allow")
+    response = visitor.expect_status(405)
+    allowed = response.get("Allow")
     methods = sorted(word.strip() for word in allowed.split(","))
     if methods != ["GET", "HEAD"]:
         raise Wrong(
             "the field 'Allow: GET, HEAD'",
             f"it was 'Allow: {allowed}'" if allowed else "there was none",
         )
-    expect_body(answer)
-    if method.encode() not in answer.body:
+    expect_body(response)
+    if method.encode() not in response.body:
         raise Wrong(
             f"a body that names the method, {method}",
-            f"the body was {shown(answer.body)}",
+            f"the body was {shown(response.body)}",
         )
 
 

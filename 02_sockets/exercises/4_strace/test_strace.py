@@ -4,7 +4,7 @@ import random
 import select
 import time
 
-from tools.common.raw_client import NoAnswer, read_answers
+from tools.common.raw_client import NoResponse, read_responses
 from tools.learn.plugin import Start
 from tools.learn.student import (
     Serving,
@@ -28,8 +28,8 @@ def expect_whole(visitor: Visitor) -> None:
     """The answer to a POST, and the end of the connection, no reset."""
     try:
         received = visitor.rest()
-        statuses = [answer.status for answer in read_answers(received)]
-    except NoAnswer:
+        statuses = [response.status for response in read_responses(received)]
+    except NoResponse:
         reset = visitor.ended.startswith("reset")
         raise Wrong(
             WHOLE, RESET if reset

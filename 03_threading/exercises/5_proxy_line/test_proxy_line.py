@@ -3,7 +3,7 @@
 import contextlib
 import random
 
-from tools.common.raw_client import NoAnswer
+from tools.common.raw_client import NoResponse
 from tools.learn.plugin import Start
 from tools.learn.student import (
     ANSWER_SECONDS,
@@ -44,7 +44,7 @@ def expect_dropped(server: Serving, data: bytes) -> None:
     with server.visit() as visitor:
         visitor.send(data)
         visitor.half_close()
-        with contextlib.suppress(NoAnswer):
+        with contextlib.suppress(NoResponse):
             while visitor.receive(ANSWER_SECONDS):
                 pass
         if not visitor.ended or visitor.received:

@@ -4,7 +4,7 @@ import random
 import re
 import select
 
-from tools.common.raw_client import Answer
+from tools.common.raw_client import Response
 from tools.learn.plugin import Start
 from tools.learn.student import (
     ANSWER_SECONDS,
@@ -62,7 +62,7 @@ class Greedy:
     """A client that asks a lot and reads nothing, until it reads."""
 
     def __init__(self, server: Serving, dice: random.Random) -> None:
-        self.answers = {each: answer(server, each)
+        self.responses = {each: response(server, each)
                         for each in (PAGE, MISSING, LAST)}
         count = dice.randrange(15_000, 17_000)
         self.asked = dice.choices([PAGE, MISSING], weights=(9, 1), k=count)
@@ -106,7 +106,7 @@ class Greedy:
             and (data := self.step(0, reading=True)) is not None
         ):
             received += data
-        right = [self.answers[each] for each in self.asked]
+        right = [self.responses[each] for each in self.asked]
         came = [int(word) for word in STATUS.findall(received)]
         if len(came) != len(right):
             raise Wrong(
@@ -123,7 +123,7 @@ class Greedy:
             )
 
 
-def answer(server: Serving, request: bytes) -> Answer:
+def response(server: Serving, request: bytes) -> Response:
     """What comes for a request."""
     with server.visit(request) as visitor:
         found = visitor.expect_answer()

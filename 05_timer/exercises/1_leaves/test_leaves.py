@@ -3,7 +3,7 @@
 import random
 import time
 
-from tools.common.raw_client import NoAnswer
+from tools.common.raw_client import NoResponse
 from tools.learn.plugin import Start
 from tools.learn.student import (
     Serving,
@@ -41,12 +41,12 @@ def leave(server: Serving, request: bytes = PAGE) -> None:
         )
 
 
-def answers(visitor: Visitor) -> int:
+def responses(visitor: Visitor) -> int:
     """How many answers have come by now."""
     try:
         while visitor.receive(0.1):
             pass
-    except NoAnswer:  # nothing more
+    except NoResponse:  # nothing more
         pass
     return visitor.received.count(b"HTTP/1.1 200 OK\r\n")
 
@@ -90,7 +90,7 @@ def test_next_client(start: Start) -> None:
     with server.visit() as visitor:
         visitor.pause(DELAY + 0.5)
         server.falls_asleep()
-        if answers(visitor):
+        if responses(visitor):
             raise Wrong(
                 "nothing, for this client has not asked",
                 "the answer came that the other client had asked for",
@@ -117,7 +117,7 @@ def test_crowd(start: Start, dice: random.Random) -> None:
         "the place of one that had left"
     ]
     for number, (request, visitor) in enumerate(asked, 1):
-        if (count := answers(visitor)) != 1:
+        if (count := responses(visitor)) != 1:
             raise Wrong(
                 "one answer to each",
                 f"client {number} got {count} answers", story,

@@ -76,8 +76,8 @@ def test_kept_connection(start: Start) -> None:
     with server.visit(get() + get()) as visitor:
         stop(server)
         visitor.story.append("(we sent SIGTERM to the server)")
-        answer = visitor.expect_page()
-        if not answer.closes:
+        response = visitor.expect_page()
+        if not response.closes:
             raise Wrong(
                 "Connection: close in this answer, since none will follow",
                 "it was not there",

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tools.common.raw_client import NoAnswer
+from tools.common.raw_client import NoResponse
 from tools.learn.plugin import Start
 from tools.learn.student import Serving, Visitor, Wrong, get, together
 
@@ -39,7 +39,7 @@ def receive(visitor: Visitor, expected: str) -> None:
         if visitor.receive(visitor.timeout):
             return
         came = "the server closed the connection"
-    except NoAnswer:
+    except NoResponse:
         came = f"nothing came within {visitor.timeout:g} s"
     raise Wrong(expected, came)
 
@@ -127,7 +127,7 @@ def receive_any(visitor: Visitor) -> None:
     """Something more, or the end. Raises Wrong if nothing comes."""
     try:
         visitor.receive(visitor.timeout)
-    except NoAnswer:
+    except NoResponse:
         raise Wrong(
             "the end of the connection, after what the kernel had",
             f"nothing came within {visitor.timeout:g} s",

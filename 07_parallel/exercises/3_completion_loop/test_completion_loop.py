@@ -76,11 +76,11 @@ def test_pipelined(server: Serving, dice: random.Random) -> None:
         visitor.send(b"".join(get("/missing" if m else "/") for m in missing))
         for number, expected in enumerate(missing, 1):
             status = 404 if expected else 200
-            answer = visitor.expect_answer(f"{len(missing)} answers")
-            if answer.status != status:
+            response = visitor.expect_answer(f"{len(missing)} answers")
+            if response.status != status:
                 raise Wrong(
                     f"status {status} as answer {number}",
-                    f"status {answer.status} came",
+                    f"status {response.status} came",
                 )
 
 
@@ -104,7 +104,7 @@ def test_few_bytes(program: Program, dice: random.Random) -> None:
             )
 
 
-def test_last_answer(start: Start, dice: random.Random) -> None:
+def test_last_response(start: Start, dice: random.Random) -> None:
     """After the last answer it reads what still comes, then it closes."""
     server = start("--delay", "0.3")
     size = dice.randrange(40_000, 60_000)

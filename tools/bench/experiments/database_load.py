@@ -55,14 +55,14 @@ class Load:
         """Make one request; "" or what went wrong."""
         try:
             async with asyncio.timeout(self.patience):
-                return await self.answer(target)
+                return await self.response(target)
         except TimeoutError:
             return GAVE_UP
         except OSError as error:
             number = error.errno
             return os.strerror(number) if number else type(error).__name__
 
-    async def answer(self, target: str) -> str:
+    async def response(self, target: str) -> str:
         """The same without an end to our patience. Raises OSError."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -70,12 +70,12 @@ class Load:
                 f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                 "Connection: close\r\n\r\n".encode()
             )
-            answer = await reader.read(-1)  # to its end
+            response = await reader.read(-1)  # to its end
         finally:
             writer.close()
-        if answer.startswith(b"HTTP/1.1 200 "):
+        if response.startswith(b"HTTP/1.1 200 "):
             return ""
-        reason = REASON.search(answer)
+        reason = REASON.search(response)
         return reason[1].decode() if reason else "no good answer"
 
     def figures(self) -> dict[str, object]:

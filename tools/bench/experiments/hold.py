@@ -30,7 +30,7 @@ from tools.bench.server import ServerError, start
 from tools.bench.session import WORDS, Session, number_option, servers_option
 from tools.bench.table import figure
 from tools.common.launch import Launched
-from tools.common.raw_client import Client, NoAnswer
+from tools.common.raw_client import Client, NoResponse
 from tools.data.results import Point, Run
 from tools.servers import ROOT, Server
 
@@ -350,8 +350,8 @@ def warm_up(port: int) -> None:
     for _ in range(WARM_UP):
         try:
             with Client(port, MISSING) as client:
-                client.answer()
-        except (OSError, NoAnswer) as error:
+                client.response()
+        except (OSError, NoResponse) as error:
             raise ServerError(f"GET /missing has no answer: {error}") from None
 
 
@@ -362,9 +362,9 @@ def fill(
     """The figures of a run."""
     total = sum(tally.opened for tally in opened)
     begun = min(tally.first_open for tally in opened)
-    answers = [tally for tally in done if tally.last_answer]
-    first = min((t.first_answer for t in answers), default=begun)
-    last = max((t.last_answer for t in answers), default=begun)
+    responses = [tally for tally in done if tally.last_response]
+    first = min((t.first_response for t in responses), default=begun)
+    last = max((t.last_response for t in responses), default=begun)
     one.requests = sum(tally.answered for tally in done)
     one.failed = sum(tally.failed + tally.wrong for tally in done)
     one.seconds = round(last - begun, 3)

@@ -51,8 +51,8 @@ class Tally:
     in_time: bool = True
     first_open: float = 0.0
     last_open: float = 0.0
-    first_answer: float = 0.0
-    last_answer: float = 0.0
+    first_response: float = 0.0
+    last_response: float = 0.0
     error: str = ""
 
 
@@ -134,8 +134,8 @@ class Holder:
             tally.error = f"a connection ended without its answer: {why}"
         else:
             self.body = self.body or verdict
-            tally.last_answer = time.monotonic()
-            tally.first_answer = tally.first_answer or tally.last_answer
+            tally.last_response = time.monotonic()
+            tally.first_response = tally.first_response or tally.last_response
             if verdict == self.body and len(verdict) == BODY_BYTES:
                 tally.answered += 1
             else:

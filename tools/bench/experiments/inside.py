@@ -18,7 +18,7 @@ from tools.bench.outcome import keep_raw
 from tools.bench.server import Running, start
 from tools.bench.session import Option, Refused, Session
 from tools.common.launch import scrub
-from tools.common.raw_client import GET_CLOSE, Client, NoAnswer
+from tools.common.raw_client import GET_CLOSE, Client, NoResponse
 from tools.data.results import Point, Run
 from tools.servers import Server, by_name
 
@@ -116,8 +116,8 @@ def counted(process: Running) -> str:
             try:
                 for client in clients:
                     with client:
-                        client.answer()
-            except NoAnswer as error:
+                        client.response()
+            except NoResponse as error:
                 raise strace.StraceError(f"under strace: {error}") from error
         lines = table.read_text("utf-8").splitlines()
     shown = [line.rstrip() for line in lines[:TOP]]

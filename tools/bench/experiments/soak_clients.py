@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from tools.common.raw_client import Answer, NoAnswer, read_answer
+from tools.common.raw_client import NoResponse, Response, read_response
 
 CUT_SECONDS = 1.0  # from a kill until its connections have ended
 PATIENCE = 10.0  # seconds for an answer
@@ -85,18 +85,18 @@ MALFORMED = (
 )
 
 
-def take(received: bytearray, body: bool) -> Answer | None:
+def take(received: bytearray, body: bool) -> Response | None:
     """Take an answer off the front; None if it is not complete yet.
 
     body: has it one? Raises WrongError for what is not an answer.
     """
     try:
-        answer = read_answer(bytes(received[:ANSWER_BYTES]), head=not body)
-    except NoAnswer as error:
+        response = read_response(bytes(received[:ANSWER_BYTES]), head=not body)
+    except NoResponse as error:
         raise WrongError(str(error)) from None
-    if answer is not None:
-        del received[: len(answer.raw)]
-    return answer
+    if response is not None:
+        del received[: len(response.raw)]
+    return response
 
 
 class Wire(asyncio.Protocol):
@@ -133,13 +133,13 @@ class Wire(asyncio.Protocol):
         self.reset = exc is not None
         self.eof_received()
 
-    async def answer(self, body: bool) -> Answer:
+    async def response(self, body: bool) -> Response:
         """The next answer. Raises CutError and WrongError."""
-        while (answer := take(self.received, body)) is None:
+        while (response := take(self.received, body)) is None:
             if self.ended is not None:
                 raise CutError
             await self.something()
-        return answer
+        return response
 
     async def end(self) -> bytes:
         """What comes until the server ends it."""
@@ -211,15 +211,15 @@ class Clients:
             async with self.wire() as wire:
                 wire.send(GET.data())
                 async with asyncio.timeout(self.patience):
-                    answer = await wire.answer(True)
+                    response = await wire.response(True)
         except (CutError, WrongError, OSError) as error:
             self.fault(f"GET / alone has no good answer: {error!r}")
             return
-        if (answer.status, len(answer.body)) != (200, PAGE_BYTES):
-            self.fault(f"GET / alone: {answer.raw[:100]!r}")
-        self.page = answer.body
-        self.old = answer.version == "HTTP/1.0"
-        self.keeps = not (self.old or answer.closes)
+        if (response.status, len(response.body)) != (200, PAGE_BYTES):
+            self.fault(f"GET / alone: {response.raw[:100]!r}")
+        self.page = response.body
+        self.old = response.version == "HTTP/1.0"
+        self.keeps = not (self.old or response.closes)
         self.counts.answered += 1
 
     async def client(self) -> None:
@@ -297,14 +297,14 @@ class Clients:
             f"{ended - wire.begun:.2f} s after it began, {due}"
         )
 
-    async def check(self, wire: Wire, ask: Ask) -> Answer | None:
+    async def check(self, wire: Wire, ask: Ask) -> Response | None:
         """Wait for the answer to a request; None if a kill cut it.
 
         Raises CutError, WrongError, and TimeoutError.
         """
         try:
             async with asyncio.timeout(self.patience):
-                answer = await wire.answer(ask.body)
+                response = await wire.response(ask.body)
         except CutError:
             if self.was_killed(wire):
                 self.counts.cut_by_kill += 1
@@ -312,15 +312,15 @@ class Clients:
             left = bytes(wire.received[:100])
             due = f"before the answer to {ask.line!r}; so far {left!r}"
             raise self.cut(wire, due) from None
-        self.judge(ask, answer)
+        self.judge(ask, response)
         self.counts.answered += 1
-        return answer
+        return response
 
-    def judge(self, ask: Ask, answer: Answer) -> None:
+    def judge(self, ask: Ask, response: Response) -> None:
         """Is it the right answer? Raises WrongError."""
-        page = self.page if ask.status == 200 and ask.body else answer.body
-        if (answer.status, answer.body) != (ask.status, page):
-            raise WrongError(f"{ask.line!r} got {answer.raw[:400]!r}")
+        page = self.page if ask.status == 200 and ask.body else response.body
+        if (response.status, response.body) != (ask.status, page):
+            raise WrongError(f"{ask.line!r} got {response.raw[:400]!r}")
 
     async def check_all(
         self, wire: Wire, asks: list[Ask], ends: bool = False
@@ -330,10 +330,10 @@ class Clients:
         ends: then the server ends the connection, and nothing else comes.
         """
         for index, ask in enumerate(asks):
-            answer = await self.check(wire, ask)
-            if answer is None:
+            response = await self.check(wire, ask)
+            if response is None:
                 return
-            if answer.closes and index < len(asks) - 1:
+            if response.closes and index < len(asks) - 1:
                 raise WrongError(f"{ask.line!r}: it closes before the last")
         if ends:
             async with asyncio.timeout(self.patience):
@@ -454,8 +454,8 @@ class Clients:
             wire.transport.pause_reading()
         wire.send(data)
         await asyncio.sleep(self.random.choice((0, 0.001, 0.02, 0.1)))
-        while asks and (answer := take(wire.received, asks[0].body)):
-            self.judge(asks.pop(0), answer)  # what came must be right
+        while asks and (response := take(wire.received, asks[0].body)):
+            self.judge(asks.pop(0), response)  # what came must be right
             self.counts.answered += 1
         self.counts.cut_by_client += len(asks)
         leave = (wire.abort, wire.abort, wire.transport.close)

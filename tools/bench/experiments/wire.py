@@ -13,7 +13,7 @@ from rich.markup import escape
 from tools.bench.server import Running, ServerError, start
 from tools.bench.session import Session
 from tools.bench.table import typed
-from tools.common.raw_client import Client, NoAnswer
+from tools.common.raw_client import Client, NoResponse
 from tools.data import exchange
 from tools.data.exchange import Exchange
 from tools.servers import by_name
@@ -88,7 +88,7 @@ def converse(process: Running, request: Request) -> bytes:
             if request.half_close:
                 client.half_close()
             return client.rest()
-    except (OSError, NoAnswer) as error:
+    except (OSError, NoResponse) as error:
         raise ServerError(
             f"{request.server} has not answered and closed: {error}"
         ) from error

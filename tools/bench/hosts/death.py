@@ -125,7 +125,7 @@ def measure(rig: Rig) -> list[Measured]:
 
 def measured(rig: Rig, load: Load, happened: float) -> Measured:
     """What one balancer saw. happened: Unix time."""
-    answers = load.result()
+    responses = load.result()
     downs, last = rig.balancer.downs(), rig.balancer.downs(rig.hosts[-1].name)
     nobody = [
         text for _, text in rig.balancer.notices
@@ -136,7 +136,7 @@ def measured(rig: Rig, load: Load, happened: float) -> Measured:
     }  # fmt: skip
     if last:
         extra["out_seconds"] = round(last[0] - happened, 2)
-    lost = [row[0] + load.wall for row in answers.rows if row[2] != "ok"]
+    lost = [row[0] + load.wall for row in responses.rows if row[2] != "ok"]
     if lost:
         extra["last_lost_seconds"] = round(lost[-1] - happened, 2)
-    return Measured(answers, extra | causes(rig, answers))
+    return Measured(responses, extra | causes(rig, responses))

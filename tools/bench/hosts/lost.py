@@ -19,13 +19,13 @@ CAUSES = (UNSENT, NEW, KEPT, HUNG)
 HUNG_SECONDS = 1.5
 
 
-def causes(rig: Rig, answers: Answers) -> dict[str, float]:
+def causes(rig: Rig, responses: Answers) -> dict[str, float]:
     """How many of a load were lost, by cause; without cables: nothing."""
     if not rig.cabled:
         return {}
     taps = [host.tap for host in rig.hosts]
     found = dict.fromkeys(CAUSES, 0.0)
-    for number, row in enumerate(answers.rows, rig.numbers.start):
+    for number, row in enumerate(responses.rows, rig.numbers.start):
         if row[2] != "ok":
             found[cause(number, row[1], taps)] += 1
     return {f"cause_{name}": many for name, many in found.items()}

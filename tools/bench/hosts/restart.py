@@ -94,11 +94,11 @@ def measure(rig: Rig) -> list[Measured]:
         time.sleep(REST_SECONDS)
     found = []
     for each, load in zip(rig.all, loads, strict=True):
-        answers = load.result()
-        found.append(Measured(answers, {
+        responses = load.result()
+        found.append(Measured(responses, {
             "restarts": len(stops),
             "stop_seconds": round(statistics.mean(stops), 3),
-            **causes(each, answers),
+            **causes(each, responses),
         }))  # fmt: skip
     return found
 

@@ -291,7 +291,7 @@ class Measured:
     extra, series, texts: more for `Run`; note: for its raw output.
     """
 
-    answers: Answers
+    responses: Answers
     extra: dict[str, float] = field(default_factory=dict)
     series: dict[str, list[float]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -401,17 +401,17 @@ class Rig:
 
     def figures(self, measured: Measured) -> Run:
         """All that is kept of a run."""
-        answers, case = measured.answers, self.case
-        lost = answers.lost
+        responses, case = measured.responses, self.case
+        lost = responses.lost
         one = Run(self.command())
-        one.requests = len(answers.good)
+        one.requests = len(responses.good)
         one.failed = lost.total()
         one.seconds = round(case.seconds, 3)
         one.requests_per_second = round(one.requests / case.seconds, 2)
-        one.latency_ms = answers.latencies()
+        one.latency_ms = responses.latencies()
         one.extra = {
-            "sent": len(answers.rows), "late": answers.late,
-            "lag_ms": round(1000 * answers.lag, 1),
+            "sent": len(responses.rows), "late": responses.late,
+            "lag_ms": round(1000 * responses.lag, 1),
             **{f"lost_{kind}": many for kind, many in sorted(lost.items())},
         }
         if self.cabled:

@@ -52,11 +52,11 @@ def measure(rig: Rig) -> Measured:
         extra["alone_per_second"] = round(alone, 1)
         rate = OFFERED * case.hosts * alone
         rig.case = case = replace(case, phases=((rate, seconds),))
-    answers = rig.load().result()
-    counted = answers.per_second(seconds)[FIRST_SECONDS:]
+    responses = rig.load().result()
+    counted = responses.per_second(seconds)[FIRST_SECONDS:]
     extra["answered_per_second"] = sum(counted) / len(counted)
     extra["possible_per_second"] = rate / OFFERED
-    return Measured(answers, extra)
+    return Measured(responses, extra)
 
 
 def per_second(rig: Rig) -> float:

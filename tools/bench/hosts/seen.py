@@ -98,9 +98,9 @@ def measure(rig: Rig) -> list[Measured]:
     """The loads; and what a server is told."""
     texts = heads(rig) if rig.case.variant == TOLD else {}
     return [
-        Measured(answers, causes(each, answers), texts=texts)
+        Measured(responses, causes(each, responses), texts=texts)
         for each, load in zip(rig.all, rig.load_all(), strict=True)
-        for answers in (load.result(),)
+        for responses in (load.result(),)
     ]
 
 

@@ -37,9 +37,9 @@ def cases(smoke: bool) -> list[Case]:
 
 def measure(rig: Rig) -> Measured:
     """The latencies, and each host's share of the requests."""
-    answers = rig.load().result()
+    responses = rig.load().result()
     given = [int(rig.balancer.state(h.name)["stot"]) for h in rig.hosts]
-    return Measured(answers, {
+    return Measured(responses, {
         f"share_{host.name}": round(many / sum(given), 3)
         for host, many in zip(rig.hosts, given, strict=True)
     })  # fmt: skip

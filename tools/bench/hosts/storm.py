@@ -38,25 +38,25 @@ def cases(smoke: bool) -> list[Case]:
 
 def measure(rig: Rig) -> Measured:
     """Good answers in each second; the share of good ones in each phase."""
-    answers = rig.load().result()
+    responses = rig.load().result()
     extra, since = {}, 0.0
     for name, (_, seconds) in zip(
         ("before", "during", "after"), rig.case.phases, strict=True
     ):
-        of = answers.between(since, since + seconds)
+        of = responses.between(since, since + seconds)
         extra[f"good_{name}_percent"] = percent(len(of.good), len(of.rows))
         since += seconds
-    last = answers.between(since - 5.0, since)
+    last = responses.between(since - 5.0, since)
     extra["good_at_the_end_percent"] = percent(
         len(last.good), len(last.rows)
     )
-    extra["attempts"] = sum(row[4] for row in answers.rows)
+    extra["attempts"] = sum(row[4] for row in responses.rows)
     sent: list[float] = [
-        len(answers.between(second, second + 1).rows)
+        len(responses.between(second, second + 1).rows)
         for second in range(int(since))
     ]
-    return Measured(answers, extra, {
-        "sent": sent, "good": answers.per_second(since),
+    return Measured(responses, extra, {
+        "sent": sent, "good": responses.per_second(since),
     })  # fmt: skip
 
 

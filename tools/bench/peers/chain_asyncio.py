@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tools.bench.peers.number import BACKLOG, END, address, answer
+from tools.bench.peers.number import BACKLOG, END, address, response
 
 
 async def talk(
@@ -10,7 +10,7 @@ async def talk(
 ) -> None:
     """Answer the request of one connection."""
     try:
-        writer.write(answer(await reader.readuntil(END)))
+        writer.write(response(await reader.readuntil(END)))
         writer.close()
         await writer.wait_closed()
     except (OSError, asyncio.IncompleteReadError):

@@ -6,7 +6,7 @@ socket that switches to another greenlet meanwhile.
 
 from typing import Any
 
-from tools.bench.peers.number import END, MOST, answer
+from tools.bench.peers.number import END, MOST, response
 
 
 def talk(sock: Any) -> None:
@@ -18,7 +18,7 @@ def talk(sock: Any) -> None:
             if not data:
                 return
             received += data
-        sock.sendall(answer(received))
+        sock.sendall(response(received))
     except OSError:
         pass  # the client is gone
     finally:

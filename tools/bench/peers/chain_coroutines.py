@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from tools.bench.peers.number import BACKLOG, END, MOST, address, answer
+from tools.bench.peers.number import BACKLOG, END, MOST, address, response
 from tools.servers import ROOT
 
 FILE = ROOT / "06_asyncio" / "coroutines.py"
@@ -36,7 +36,7 @@ def talk(sock: socket.socket) -> Generator[Any, None, None]:
             if not data:
                 return
             received += data
-        text = answer(received)
+        text = response(received)
         while text:
             try:
                 text = text[sock.send(text):]

@@ -7,7 +7,7 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.tcpserver import TCPServer
 
-from tools.bench.peers.number import BACKLOG, END, address, answer
+from tools.bench.peers.number import BACKLOG, END, address, response
 
 
 class Pages(TCPServer):
@@ -16,7 +16,7 @@ class Pages(TCPServer):
     async def handle_stream(self, stream: Any, address: Any) -> None:
         """Read a head, answer it, close."""
         try:
-            await stream.write(answer(await stream.read_until(END)))
+            await stream.write(response(await stream.read_until(END)))
         except StreamClosedError:
             pass  # the client is gone
         finally:

@@ -31,7 +31,7 @@ def after(fetches: int) -> int:
     return number
 
 
-def answer(request: bytes) -> bytes:
+def response(request: bytes) -> bytes:
     """Head and body for ``GET /12 HTTP/1.0``; logs a line to stdout.
 
     The least HTTP that does: nothing is refused. The benchmark's servers

@@ -8,7 +8,7 @@ import importlib
 import sys
 from typing import cast
 
-from tools.bench.peers.page import BACKLOG, address, answer
+from tools.bench.peers.page import BACKLOG, address, response
 
 
 class Page(asyncio.Protocol):
@@ -23,7 +23,7 @@ class Page(asyncio.Protocol):
         """Answer the requests that are complete."""
         *requests, self.received = (self.received + data).split(b"\r\n\r\n")
         for request in requests:
-            text, keep = answer(request + b"\r\n")
+            text, keep = response(request + b"\r\n")
             self.transport.write(text)
             if not keep:
                 self.transport.close()

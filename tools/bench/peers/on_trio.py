@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from tools.bench.peers.page import BACKLOG, address, answer
+from tools.bench.peers.page import BACKLOG, address, response
 
 
 async def serve(stream: Any) -> None:
@@ -16,7 +16,7 @@ async def serve(stream: Any) -> None:
         while keep and (data := await stream.receive_some()):
             *requests, received = (received + data).split(b"\r\n\r\n")
             for request in requests:
-                text, keep = answer(request + b"\r\n")
+                text, keep = response(request + b"\r\n")
                 await stream.send_all(text)
     except trio.BrokenResourceError:
         pass  # the client is gone

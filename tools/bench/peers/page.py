@@ -16,7 +16,7 @@ KEPT = STATUS + HEAD + b"\r\n" + PAGE
 KEPT_1_0 = STATUS + HEAD + b"Connection: keep-alive\r\n\r\n" + PAGE
 
 
-def answer(request: bytes) -> tuple[bytes, bool]:
+def response(request: bytes) -> tuple[bytes, bool]:
     """The answer to a request, and whether the connection stays open.
 
     The least HTTP that does for a load generator: what is asked for is

@@ -177,7 +177,7 @@ def write_nginx_conf(
     """The configuration of nginx with the page, in its own folder."""
     page = f"return 200 '{PAGE.decode()}'"
     text = string.Template((HERE / "nginx.conf").read_text()).substitute(
-        host=HOST, port=port, answer=f"root {site}" if site else page,
+        host=HOST, port=port, response=f"root {site}" if site else page,
         # As root its worker would be somebody who may not read the folder.
         user="user root;" if os.geteuid() == 0 else "",
     )
