@@ -29,7 +29,7 @@ from tests.process import (
 )
 from tests.test_stopping import refused
 from tools.common.raw_client import GET, GET_CLOSE, HOST, Client, NoResponse
-from tools.servers import SERVERS, YES, Server
+from tools.servers import SERVERS, YES, Server, by_name
 
 HEAD_SECONDS, IDLE_SECONDS, LINGER_MOST = 10.0, 5.0, 10.0
 EARLY = 0.2  # a server may round
@@ -199,6 +199,7 @@ def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
     one = ["--workers", "1"] if each.step == 7 else []
     with started(each, *one) as process:
         kept = process.client()
+        asked = time.monotonic()
         kept.ask(GET)
         new = process.client()
         if each.step < 7:  # 07 accepts when something has been sent
@@ -212,10 +213,27 @@ def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
             begin, probe = probe, time.monotonic()  # still open at `begin`
         for client in clients:
             client.send_if_open(GET_CLOSE)
-        took = time.monotonic() - begin
+        took, idle = time.monotonic() - begin, time.monotonic() - asked
         try:
             assert {c.response().status for c in clients} == {200}
-        except (OSError, NoResponse):  # it waits half a second: did we?
+        except (OSError, NoResponse):  # were we too slow?
+            assert took > 0.5 - EARLY or idle > IDLE_SECONDS - EARLY, (
+                f"lost what was sent {took:.2f} s later"
+            )
+        process.assert_ends()
+
+
+@beside
+def test_02_waits_for_a_request_on_its_way() -> None:
+    with started(by_name("02")) as process, process.client() as client:
+        assert eventually(lambda: accepted(process, 1))
+        begin = time.monotonic()
+        process.signal(signal.SIGTERM)
+        client.send_if_open(GET_CLOSE)
+        took = time.monotonic() - begin
+        try:
+            assert client.response().status == 200
+        except (OSError, NoResponse):
             assert took > 0.5 - EARLY, f"lost what was sent {took:.2f} s later"
         process.assert_ends()
 
