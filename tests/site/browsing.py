@@ -29,12 +29,10 @@ needs_browser = pytest.mark.skipif(
 def open_page(
     browser: Browser, scheme: Scheme, width: int = 1280,
     motion: Motion = "reduce", script: bool = True,
-    may_ask: tuple[str, ...] = LOCAL,
 ) -> tuple[Page, list[str]]:
-    """A browser window, and what went wrong in it.
+    """A browser window of some CSS pixels, and what went wrong in it.
 
-    width: of the window, in CSS pixels; script: whether scripts run;
-    may_ask: how the addresses begin that it may ask for.
+    It may ask for nothing outside; script: whether scripts run.
     """
     trouble: list[str] = []
     context = browser.new_context(
@@ -53,7 +51,7 @@ def open_page(
     page.on(
         "request",
         lambda r: None
-        if r.url.startswith(may_ask)
+        if r.url.startswith(LOCAL)
         else trouble.append(f"it asked for {r.url}"),
     )
     return page, trouble
