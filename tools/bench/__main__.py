@@ -58,6 +58,7 @@ EXPERIMENTS = {
         "scale", "soak", "static", "threads", "wire",
     )
 }
+EXPERIMENTS["hold"] = "labs.hold.hold"
 
 NO_SITE: Option = (
     "--no-site", {"action": "store_true", "help": "do not build the site"}

@@ -9,7 +9,8 @@ import argparse
 import copy
 import sys
 
-from tools.bench.experiments import chain, database, frames, gil, inside
+from labs.inside import inside
+from tools.bench.experiments import chain, database, frames, gil
 from tools.bench.outcome import as_typed
 from tools.bench.session import add_options, conduct, some_of
 
