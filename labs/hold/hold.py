@@ -42,15 +42,10 @@ WARM_UP = 20  # requests
 SAMPLE_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
 SURE = 1000  # clients from which on memory for each is sure enough
-HELD = 0.9  # part of the connections that the server must have accepted
 UNEVEN = 1.05  # how far the fullest worker may be above the mean
 SHARE = 0.8  # of what the whole machine has that one run may take
 THREAD_BYTES, ENTRY_BYTES = 65_536, 24_576  # for a client, roughly
 MISSING = b"GET /missing HTTP/1.1\r\nHost: hold\r\nConnection: close\r\n\r\n"
-
-
-class LateError(Exception):
-    """A response was due before all connections were open."""
 
 
 def levels(text: str) -> list[int]:
@@ -121,9 +116,9 @@ def stopped(session: bench.Session, server: Server, asked: int) -> bool:
                 one, stop = run_once(
                     session, server, words, clients, point.delay
                 )
-            except LateError:
+            except TimeoutError:
                 continue
-            except (ServerError, OSError, NoResponse) as error:
+            except ServerError as error:
                 stop = f"start: {error}"
             break
         one.error = stop.partition(": ")[2] or None
@@ -146,13 +141,13 @@ def room(
     step 07 gets more workers if one has no room.
     """
     files, free = limit - machine.ROOM, machine.free_memory()
+    one_each = server.lessons["threads"] == NO
+    each = THREAD_BYTES if one_each else ENTRY_BYTES
     asked = " ".join((*server.options, *words))
     if server.step == 7 and clients > files and "--worker" not in asked:
         several = math.ceil(min(clients / files, MOST_LOADS) * UNEVEN)
         several = max(several, preflight.core_count())
         words += "--workers", str(several), "--worker-kind", "process"
-    one_each = server.lessons["threads"] == NO
-    each = THREAD_BYTES if one_each else ENTRY_BYTES
     fits = [
         (clients, ""),
         # Step 07 is several processes, and so is the load.
@@ -183,16 +178,15 @@ def run_once(
 ) -> tuple[Run, str]:
     """One run against a fresh server, and what stopped the server.
 
-    Raises LateError, ServerError, OSError, NoResponse.
+    Raises ServerError, and TimeoutError if a response was due before all
+    connections were open.
     """
     limit = session.results.machine.open_files
     at_once = server.lessons["overlap"] not in (NO, POOL)
     to_open = delay if at_once else PATIENCE
     to_wait = max(PATIENCE, 2 * delay) if at_once else PATIENCE
     with start(server, delay, words) as process:
-        for _ in range(WARM_UP):  # these are answered at once
-            with Client(process.port, MISSING) as client:
-                client.response()
+        warm_up(process.port)
         time.sleep(SETTLE_SECONDS)  # for the last to be closed
         own = psutil.Process(process.pid)
         before, meter = look(own, shares=True), Meter(process)
@@ -202,7 +196,7 @@ def run_once(
             held = look(own, shares=True)
             took = opened.last_open - opened.first_open
             if at_once and took + MARGIN_SECONDS > delay:
-                raise LateError
+                raise TimeoutError
             done = wait(loads, 2, meter)
             said = "".join(each.output for each in loads)
         cost = meter.read()
@@ -214,6 +208,16 @@ def run_once(
     fill(one, done, before, held)
     full = any(each.descriptors >= limit - 1 for each in held.values())
     return one, stopped_by(server, done, clients, cost.threads, full, died)
+
+
+def warm_up(port: int) -> None:
+    """Requests that are answered at once. Raises ServerError."""
+    try:
+        for _ in range(WARM_UP):
+            with Client(port, MISSING) as client:
+                client.response()
+    except (OSError, NoResponse) as error:
+        raise ServerError(f"no response to GET /missing: {error}") from None
 
 
 @contextlib.contextmanager
@@ -264,9 +268,8 @@ def fill(one: Run, done: Tally, before: States, held: States) -> None:
         "first_answer_seconds": min(done.first_response - begun, one.seconds),
         "descriptors": descriptors,
     }
-    # Of few clients, or of clients that wait outside, it is noise.
-    if memory > 0 and descriptors >= max(SURE, HELD * done.opened):
-        figures["user_bytes_per_connection"] = memory / done.opened
+    if memory > 0 and descriptors >= SURE:
+        figures["user_bytes_per_connection"] = memory / descriptors
     one.extra = {name: round(value, 3) for name, value in figures.items()}
 
 
@@ -276,9 +279,8 @@ def stopped_by(
 ) -> str:
     """What stopped a server, "kind: sentence"; "" if nothing did.
 
-    done: what became of the clients; threads: the most at once; full:
-    whether a process had all descriptors that it may have; died: the
-    server's last words, "" if it lives.
+    threads: the most at once; full: whether a process had all descriptors
+    that it may have; died: the server's last words, "" if it lives.
     """
     one_each = server.lessons["threads"] == NO
     if died:

@@ -141,7 +141,7 @@ def test_the_delay_grows_until_all_are_open_at_once(
 ) -> None:
     def late(*given: object) -> tuple[Run, str]:
         if given[-1] != 40:
-            raise hold.LateError
+            raise TimeoutError
         return Run("", requests=5), ""
 
     monkeypatch.setattr(hold, "run_once", late)

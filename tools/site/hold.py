@@ -19,7 +19,6 @@ from tools.site.sweep_chart import CROSS, SHAPES, clients_axis
 RUN = SUITE = "hold"
 DELAY = 10.0  # seconds; another one is said
 SURE = 1000  # clients from which on memory for each is sure enough
-HELD = 0.9  # part of the connections that the server must have accepted
 ROW = 46  # pixels: the name, the line below
 LINE = 34  # from the top of the first row to its line
 AXIS = 40  # for the numbers below
@@ -71,10 +70,14 @@ def _figure(point: Point, name: str) -> float:
     return point.runs[-1].extra.get(name, 0)
 
 
+def _tried(point: Point) -> int:
+    """How many clients there were where so many were asked for."""
+    return int(_figure(point, "connections")) or point.clients
+
+
 def _held(point: Point) -> int:
     """How many clients were answered; 0: not all that came."""
-    ok = point.status == "ok"
-    return int(_figure(point, "connections")) if ok else 0
+    return _tried(point) if point.status == "ok" else 0
 
 
 # The picture -------------------------------------------------------------
@@ -116,25 +119,16 @@ def _picture(
     )
 
 
-def _tried(point: Point) -> int:
-    """How many clients there were where so many were asked for."""
-    if _figure(point, "needed_seconds"):  # it was only watched
-        return point.clients
-    return int(_figure(point, "connections")) or point.clients
-
-
 def _sentence(row: Row) -> str:
     """What a screen reader says of a row."""
     server, points = row
-    words = [server.name]
-    if good := [point.clients for point in points if not point.reason]:
-        words.append(f"held {good[-1]:,} clients")
-    if points[-1].reason:
-        last, held = points[-1], _held(points[-1])
-        words[-1] += ", and" if good else ""
+    good = [point.clients for point in points if not point.reason]
+    words = [f"held {good[-1]:,} clients"] if good else []
+    last, held = points[-1], _held(points[-1])
+    if last.reason:
         part = f"{held:,} of " if held else ""
         words.append(f"was stopped at {part}{last.clients:,}: {_stop(last)}")
-    return f"{' '.join(words)}."
+    return f"{server.name} {', and '.join(words)}."
 
 
 # The table ---------------------------------------------------------------
@@ -148,8 +142,7 @@ def _table(rows: list[Row], levels: list[int]) -> str:
         memory = [
             figure(MEMORY).write(_figure(point, MEMORY)) for point in points
             if _figure(point, MEMORY) > 0
-            and _figure(point, "descriptors")
-            >= max(SURE, HELD * _figure(point, "connections"))
+            and _figure(point, "descriptors") >= SURE
         ]
         threads = max(run.threads or 0 for p in points for run in p.runs)
         body.append([
@@ -164,16 +157,16 @@ def _table(rows: list[Row], levels: list[int]) -> str:
 
 def _cell(point: Point) -> str:
     """Until the last response, or what stopped the server."""
-    stop, last, small = _stop(point), point.runs[-1], ""
-    if not stop:
-        cell = f"{figure('seconds').write(last.seconds)} s"
-        if point.delay != DELAY:
-            small = f"--delay {point.delay:g}"
-    else:
+    stop, last, held = _stop(point), point.runs[-1], _held(point)
+    small = f"{last.requests:,} of {_tried(point):,} answered"
+    if watched := _figure(point, "watched_seconds"):
+        small = f"{last.requests:,} in {watched:g} s"
+    if held:
+        small = f"{held:,} held"
+    if stop:
         cell = f'<strong class="seven-no">{stop}</strong>'
-        small = f"{last.requests:,} of {_tried(point):,} answered"
-        if held := _held(point):
-            small = f"{held:,} held"
-        elif watched := _figure(point, "watched_seconds"):
-            small = f"{last.requests:,} in {watched:g} s"
-    return f"{cell}<br><small>{small}</small>" if small else cell
+        return f"{cell}<br><small>{small}</small>"
+    cell = f"{figure('seconds').write(last.seconds)} s"
+    if point.delay == DELAY:
+        return cell
+    return f"{cell}<br><small>--delay {point.delay:g}</small>"
