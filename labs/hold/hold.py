@@ -87,8 +87,7 @@ def measure(session: bench.Session) -> int:
         session.show(
             COLUMNS, "clients at once; seconds until the last response"
         )
-    faults = ("start: ", "wrong: ")
-    return int(any(p.reason.startswith(faults) for p in session.points))
+    return int(any(p.reason.startswith("start: ") for p in session.points))
 
 
 COLUMNS: Columns = {
@@ -206,6 +205,7 @@ def run_once(
     keep_raw(session.folder, server.name, one.command, said)
     take_cost(one, cost)
     fill(one, done, before, held)
+    one.failed = clients - done.answered
     full = any(each.descriptors >= limit - 1 for each in held.values())
     return one, stopped_by(server, done, clients, cost.threads, full, died)
 
@@ -252,7 +252,7 @@ def wait(loads: list[Launched], lines: int, meter: Meter) -> Tally:
 def fill(one: Run, done: Tally, before: States, held: States) -> None:
     """The figures of a run."""
     begun = done.first_open
-    one.requests, one.failed = done.answered, done.failed + done.wrong
+    one.requests = done.answered
     if done.last_response:
         one.seconds = round(done.last_response - begun, 3)
     memory, descriptors = (
@@ -263,7 +263,6 @@ def fill(one: Run, done: Tally, before: States, held: States) -> None:
     figures = {
         "connections": done.opened,
         "answered": done.answered,
-        "wrong": done.wrong,
         "open_seconds": done.last_open - begun,
         "first_answer_seconds": min(done.first_response - begun, one.seconds),
         "descriptors": descriptors,
@@ -282,14 +281,15 @@ def stopped_by(
     threads: the most at once; full: whether a process had all descriptors
     that it may have; died: the server's last words, "" if it lives.
     """
-    one_each = server.lessons["threads"] == NO
     if died:
         return f"died: the server ended ({died})"
     if done.answered == clients:
         return ""
+    one_each = server.lessons["threads"] == NO
+    closed = clients - done.answered - done.unanswered
     if full:
         why = "descriptors: a process of it had all that are allowed"
-    elif done.failed > done.unanswered and one_each and threads < clients:
+    elif closed and one_each and threads < clients:
         limits = machine.thread_limits()
         name = min(limits, key=limits.__getitem__, default="not known")
         why = (
@@ -300,6 +300,5 @@ def stopped_by(
         beside = f" from {threads:,} threads" if one_each else ""
         why = f"time: {done.unanswered:,} clients had no response{beside}"
     else:
-        word = "wrong" if done.wrong and not done.failed else "closed"
-        why = f"{word}: {done.error or 'the load ended early'}"
+        why = f"closed: {done.error or 'the load ended early'}"
     return f"{why}; {done.answered:,} of {clients:,} clients were answered"
