@@ -1,1 +1,1 @@
-"""Labs of the pages, a folder each."""
+"""Each lab in a room of its own: what is measured, what measures it."""

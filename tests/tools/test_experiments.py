@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from labs.hold import hold
+from labs.hold import measure as hold
 from tests.marks import Patch, Said
 from tests.tools.experiment import (
     LOAD,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.hold import clients, hold
+from labs.hold import clients
+from labs.hold import measure as hold
 from labs.hold.clients import Tally
 from tests.marks import Patch, Said
 from tests.tools.experiment import answering, run, status_of

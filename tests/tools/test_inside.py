@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.inside import inside
+from labs.inside import measure as inside
 from tests.marks import Patch, Said
 from tests.tools.experiment import run, session
 from tools.bench.experiments import labs
