@@ -159,6 +159,7 @@ def _cell(point: Point) -> str:
     """Until the last response, or what stopped the server."""
     stop, last, held = _stop(point), point.runs[-1], _held(point)
     small = f"{last.requests:,} of {_tried(point):,} answered"
+    # A run until 2026-11-22 did not wait for what would come too late.
     if watched := _figure(point, "watched_seconds"):
         small = f"{last.requests:,} in {watched:g} s"
     if held:
