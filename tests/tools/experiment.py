@@ -33,7 +33,8 @@ def options(module: ModuleType, *words: str) -> argparse.Namespace:
 
 def name_of(module: ModuleType) -> str:
     """What it is called on the command line."""
-    return module.__name__.rpartition(".")[2]
+    parts = module.__name__.split(".")
+    return parts[1] if parts[0] == "labs" else parts[-1]
 
 
 def status_of(module: ModuleType, folder: Path, *words: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from labs.hold import measure as hold
 from tests.marks import Patch, Said
 from tests.tools.experiment import (
     LOAD,
@@ -28,7 +29,6 @@ from tools.bench.ab import Load
 from tools.bench.experiments import (
     crowd,
     gains,
-    hold,
     labs,
     pythons,
     record,
@@ -57,7 +57,7 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
     (crowd, "--output docs/data/crowd"),
     (crowd, "--output new --reference"), (hold, "--clients x"),
     (hold, "--clients ,"), (hold, "--clients 9999999"),
-    (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
+    (hold, "--only 99"), (hold, "--only ,"), (hold, "--delay 0"),
     (hold, "--options '"), (scale, "--compute no"),
     (soak, "--minutes 0"),
     (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),

@@ -7,16 +7,22 @@ docs/data/labs-NAME.
 
 import argparse
 import copy
+import importlib
 import sys
 
-from tools.bench.experiments import chain, database, frames, gil, inside
 from tools.bench.outcome import as_typed
 from tools.bench.session import add_options, conduct, some_of
 
 LABS = {
-    "chain": chain, "database": database, "frames": frames, "gil": gil,
-    "inside": inside,
-}  # fmt: skip
+    name: importlib.import_module(module)
+    for name, module in {
+        "chain": "tools.bench.experiments.chain",
+        "database": "tools.bench.experiments.database",
+        "frames": "tools.bench.experiments.frames",
+        "gil": "tools.bench.experiments.gil",
+        "inside": "labs.inside.measure",
+    }.items()
+}
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
 

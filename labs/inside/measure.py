@@ -50,14 +50,12 @@ def measure(session: Session) -> int:
     for tool in (*LOOKS, "strace"):
         if not shutil.which(tool):
             session.say(f"There is no {tool} here: it is left out.")
-    session.rounds(
-        [
-            (Point(name, SUITE, CLIENTS, LOOKED_AT),
-             partial(look_inside, session, by_name(name)))
-            for name in NAMES
-        ],
-        1, lambda one: ", ".join(one.texts) or "nothing to look with",
-    )  # fmt: skip
+    work = [
+        (Point(name, SUITE, CLIENTS, LOOKED_AT),
+         partial(look_inside, session, by_name(name)))
+        for name in NAMES
+    ]  # fmt: skip
+    session.rounds(work, 1, lambda one: ", ".join(one.texts) or "nothing")
     return session.status()
 
 
@@ -66,16 +64,15 @@ def look_inside(session: Session, server: Server) -> Run:
     with start(server, LOOKED_AT) as process:
         one = Run(process.command)
         clients = [Client(process.port) for _ in range(CLIENTS)]
-        time.sleep(MOMENT)  # who can accept them all has done so
+        time.sleep(MOMENT)  # a server that can accept them all has done so
         for client in clients:
             client.send(GET_CLOSE)
         time.sleep(MOMENT)
         for tool, form in LOOKS.items():
-            if shutil.which(tool):
-                command = form.format(port=process.port, pid=process.pid)
-                if text := printed(command):
-                    one.texts[tool] = text
-        process.kill()  # nobody needs the answers
+            command = form.format(port=process.port, pid=process.pid)
+            if shutil.which(tool) and (text := printed(command)):
+                one.texts[tool] = text
+        process.kill()  # nobody needs the responses
         for client in clients:
             client.close()
     if shutil.which("strace"):
