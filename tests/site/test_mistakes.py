@@ -48,7 +48,7 @@ MISTAKES = {  # a fence -> a part of the sentence
         "show is one of lines, table, bars, not 'circles'",
     "inside\ntool: top": "the lab uses ss, ps, strace, py-spy, not 'top'",
     "hosts\ntitle: T\npart: death\nrows: a\nshow: pie":
-        "show is bars, table, seconds, texts, not 'pie'",
+        "show is bars, table, seconds, not 'pie'",
     # Recordings.
     "race\nservers: 01, 02, 03\ntitle: T": "one server or two",
     "race\nservers: 01, 01\ntitle: T": "one server or two",

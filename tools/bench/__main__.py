@@ -54,10 +54,10 @@ MODES = {
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
-        "crowd", "gains", "hold", "hosts", "labs", "pythons", "record",
+        "crowd", "gains", "hold", "labs", "pythons", "record",
         "scale", "soak", "static", "threads", "wire",
     )
-}
+} | {"hosts": "labs.hosts.measure"}
 
 NO_SITE: Option = (
     "--no-site", {"action": "store_true", "help": "do not build the site"}
