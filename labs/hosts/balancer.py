@@ -160,20 +160,21 @@ class Balancer(Launched):
         return self.state(host)["status"].startswith(("UP", "no check"))
 
     def figures(
-        self, hosts: Sequence[str], since: float
+        self, hosts: Sequence[str], since: float | None
     ) -> dict[str, float]:
         """Each host's share; how often they were out; when the last was.
 
-        since: the moment from which that counts (monotonic clock).
+        since: from when that counts (monotonic clock), if it does.
         """
-        log, ago = self.output, time.time() - time.monotonic() + since
+        log = self.output
         given = {host: int(self.state(host)["stot"]) for host in hosts}
         total = max(1, sum(given.values()))
         found = {f"share_{h}": round(n / total, 3) for h, n in given.items()}
         found["times_out"] = len(moments(log, DOWN.format(r"h\d")))
         found["times_all_out"] = len(moments(log, NOBODY))
-        if out := moments(log, DOWN.format(hosts[-1])):
-            found["out_seconds"] = round(out[0] - ago, 2)
+        if (out := moments(log, DOWN.format(hosts[-1]))) and since:
+            begun = time.time() - time.monotonic() + since
+            found["out_seconds"] = round(out[0] - begun, 2)
         return found
 
     def raw(self) -> str:

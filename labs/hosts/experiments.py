@@ -37,7 +37,7 @@ SCALE = [
             (CLOSE, "timeout queue 1s"), server=f"maxconn {most}",
             algorithm="leastconn", phases=((offered * hosts, 5.5),),
         ),),
-        hosts=hosts, delay=delay, options=options,
+        delays=(delay,) * hosts, options=options,
     )
     for hosts in (1, 2, 3)
     for server, variant, most, offered, delay, options in (
@@ -76,7 +76,7 @@ def kept_too(server: str, fronts: tuple[Front, ...]) -> list[Front]:
 RESTARTS = [
     Case(
         server, together(kept_too(server, fronts), 12.0, seconds),
-        delay=delay, options=options, event=RESTART,
+        (delay,) * 3, options, RESTART,
     )
     for server, delay in (  # 02 and 04 do one thing at a time
         ("02", 0.01), ("03", 0.1), ("04", 0.01), ("05", 0.1), ("06", 0.1),
@@ -119,16 +119,16 @@ BUSY = (
 DEATH = [
     *(
         Case(
-            "06", together(fronts, 30.0, seconds, f"{event}: "), delay=0.05,
-            event=event,
+            "06", together(fronts, 30.0, seconds, f"{event}: "),
+            (0.05,) * 3, event=event,
         )
         for event, fronts, seconds in (
             (KILLED, GONE, 10.0), (PULLED, GONE, 11.5), (STOPPED, STUCK, 8.0),
         )
     ),
     Case(
-        "04", together(STUCK, 30.0, 8.0, "a long request: "), delay=0.01,
-        last_delay=60.0,
+        "04", together(STUCK, 30.0, 8.0, "a long request: "),
+        (0.01, 0.01, 60.0),
     ),
     # 90 % of what three hosts do that work 0.1 s, one by one.
     *(Case("04", together([one], 27.0, 11.0, "busy: ")) for one in BUSY),
@@ -144,7 +144,7 @@ SLOW = [
             (CLOSE, "timeout queue 5s"), server=limit, algorithm=algorithm,
             phases=((rate, seconds),), timeout=5.0,
         ),),
-        options=("--workers", "10"), last_delay=0.3,
+        (0.1, 0.1, 0.3), ("--workers", "10"),
     )
     for rate, limit, seconds in (
         (75, "", 4.0), (150, "", 9.0), (150, "maxconn 10", 9.0),
@@ -210,7 +210,7 @@ SEEN = [Case("06", tuple(
         ("the balancer closes first",
          (ONCE, "http-reuse never", "timeout http-keep-alive 4s"), "", 3.2),
     )
-), delay=0.0, options=("--compute", "50000"))]  # fmt: skip
+), (0.0,) * 3, ("--compute", "50000"))]  # fmt: skip
 
 
 class Experiment(NamedTuple):

@@ -91,7 +91,7 @@ def work(session: Session, name: str) -> Iterator[Work]:
         runs = forever(session, case, [name, str(number)])
         for front in case.fronts:
             point = Point(
-                case.server, f"hosts-{name}", 0, case.delay,
+                case.server, f"hosts-{name}", 0, case.delays[0],
                 keep_alive=front.keep, variant=front.variant,
             )
             yield point, partial(next, runs)

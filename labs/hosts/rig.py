@@ -49,15 +49,13 @@ MARKS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 class Case:
     """Hosts, and the balancers that stand before them at the same time.
 
-    server, delay, options: what each host runs; last_delay: of the last
-    host, if it is not like the others; event: what happens.
+    server, options: what each host runs; delays: of each host; event:
+    what happens.
     """
 
     server: str
     fronts: tuple[Front, ...]
-    hosts: int = 3
-    delay: float = 0.1
-    last_delay: float | None = None
+    delays: tuple[float, ...] = (0.1, 0.1, 0.1)
     options: tuple[str, ...] = ()
     event: str = ""
 
@@ -120,13 +118,11 @@ class Host:
         self.name, self.cable = f"h{number}", f"cable{number}"
         address, server = f"{BRIDGE}{number}", by_name(case.server)
         self.address = f"{address}:{PORT}"
-        delay = case.delay
-        if number == case.hosts and case.last_delay is not None:
-            delay = case.last_delay
         self.command = [
             "ip", "netns", "exec", self.name, sys.executable,
             str(server.path), "--host", address, "--port", str(PORT),
-            "--delay", f"{delay:g}", *server.options, *case.options,
+            "--delay", f"{case.delays[number - 1]:g}", *server.options,
+            *case.options,
         ]
         self.start()
 
@@ -186,8 +182,9 @@ class Rig:
         """Build it, start all. Raises LaunchError."""
         self.case = case
         self.tap = Tap()
-        build(case.hosts)
-        self.hosts = [Host(case, n) for n in range(1, case.hosts + 1)]
+        build(len(case.delays))
+        numbers = range(1, len(case.delays) + 1)
+        self.hosts = [Host(case, number) for number in numbers]
         for host in self.hosts:
             self.tap.listen(host.cable)
         addresses = [(host.name, host.address) for host in self.hosts]
@@ -202,10 +199,10 @@ class Rig:
             Load(balancer, number * MOST_REQUESTS)
             for number, balancer in enumerate(self.balancers)
         ]
-        happened = max(load.begun for load in loads)
+        happened: float | None = max(load.begun for load in loads)
         more: dict[str, float] = {}
         if self.case.event == RESTART:
-            more = self._restart(loads[-1])
+            happened, more = None, self._restart(loads[-1])
         elif self.case.event:
             loads[-1].reach(AT_SECONDS)
             happened = time.monotonic()
@@ -229,22 +226,17 @@ class Rig:
                 balancer.ready(host.name)
             eventually(partial(self._holds_up, host.name), UP_SECONDS)
             time.sleep(REST_SECONDS)
-        return {
-            "restarts": len(stops),
-            "stop_seconds": round(mean(stops), 3),
-        }
+        took = round(mean(stops), 3)
+        return {"restarts": len(stops), "stop_seconds": took}
 
     def _holds_up(self, host: str) -> bool:
         """Do all balancers hold this host for healthy?"""
         return all(balancer.is_up(host) for balancer in self.balancers)
 
     def _run(
-        self, load: Load, happened: float, more: dict[str, float]
+        self, load: Load, happened: float | None, more: dict[str, float]
     ) -> Run:
-        """Wait for the end of a load; all its figures.
-
-        happened: when (monotonic clock).
-        """
+        """Wait for the end of a load; all its figures."""
         rows, lag = load.result()
         one = figures(load.balancer.front, rows)
         command = scrub(shlex.join(self.hosts[0].command))

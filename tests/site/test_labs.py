@@ -410,7 +410,7 @@ def test_the_page_names_the_settings_of_the_storm() -> None:
     case = experiments.STORM[1]
     (front,) = case.fronts
     (usual, _), (spike, during), (_, after) = front.phases
-    possible = case.hosts * experiments.THREADS / case.delay
+    possible = sum(experiments.THREADS / delay for delay in case.delays)
     assert f"can answer {possible:g} requests a second" in text
     assert f"Usually {usual:g} come, for {during:g} seconds {spike:g}" in text
     assert f"{after:g} seconds after the load was over" in text
