@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
             build(1)
             return 0
         name, number = words
-        rig = Rig(EXPERIMENTS[name].cases[int(number)])
+        rig = Rig(EXPERIMENTS[name][0][int(number)])
         runs = rig.measure()
     except LaunchError as error:
         print(error, file=sys.stderr)

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from labs.hosts.balancer import NO_CHECK, Front
 from labs.hosts.rig import KILLED, PULLED, RESTART, STOPPED, Case
-from tools.servers import YES, by_name
 
 ONCE, REDISPATCH = "retries 0", "option redispatch 1"
 RETRY_ON = "retry-on conn-failure empty-response"
@@ -64,23 +62,19 @@ DUCKS = (
 )
 
 
-def kept_too(server: str, fronts: tuple[Front, ...]) -> list[Front]:
-    """These, and the same with kept connections if the server keeps any."""
-    keeps = by_name(server).lessons["keep_alive"] == YES
-    return [*fronts] + [
-        replace(front, variant=f"{front.variant}, kept", keep=True)
-        for front in fronts if keeps
-    ]  # fmt: skip
-
-
 RESTARTS = [
     Case(
-        server, together(kept_too(server, fronts), 12.0, seconds),
+        server, together((
+            replace(front, variant=front.variant + ", kept" * keep, keep=keep)
+            for keep in ways for front in fronts
+        ), 12.0, seconds),
         (delay,) * 3, options, RESTART,
     )
-    for server, delay in (  # 02 and 04 do one thing at a time
-        ("02", 0.01), ("03", 0.1), ("04", 0.01), ("05", 0.1), ("06", 0.1),
-        ("07", 0.1),
+    for server, delay, ways in (  # 02 and 04 do one thing at a time
+        ("02", 0.01, (False,)),  # and 02 keeps no connection
+        ("03", 0.1, (False, True)), ("04", 0.01, (False, True)),
+        ("05", 0.1, (False, True)), ("06", 0.1, (False, True)),
+        ("07", 0.1, (False, True)),
     )
     for fronts, seconds, options in (
         (STOPS, 9.0, ()), (DUCKS, 11.0, ("--lame-duck", "2")),
@@ -213,28 +207,9 @@ SEEN = [Case("06", tuple(
 ), (0.0,) * 3, ("--compute", "50000"))]  # fmt: skip
 
 
-class Experiment(NamedTuple):
-    """What it is about; its cases; which of them are a smoke run."""
-
-    text: str
-    cases: list[Case]
-    smoke: tuple[int, ...]
-
-
-EXPERIMENTS = {
-    "scale": Experiment(
-        "one, two, three hosts: requests per second", SCALE, (5,)),
-    "restart": Experiment(
-        "all hosts restarted one after the other, by server and setting",
-        RESTARTS, (4, 5)),
-    "death": Experiment(
-        "a host dies, is stuck, or busy: how long until it is out", DEATH,
-        (0, 1)),
-    "slow": Experiment(
-        "one of three hosts is slow: roundrobin, random(2), leastconn", SLOW,
-        (3,)),
-    "storm": Experiment(
-        "twice the load for a while, with clients that try again", STORM,
-        (1,)),
-    "seen": Experiment("who closes an idle connection first", SEEN, (0,)),
-}  # fmt: skip
+# Name -> its cases, and which of them are a smoke run.
+EXPERIMENTS: dict[str, tuple[list[Case], tuple[int, ...]]] = {
+    "scale": (SCALE, (5,)), "restart": (RESTARTS, (4, 5)),
+    "death": (DEATH, (0, 1)), "slow": (SLOW, (3,)), "storm": (STORM, (1,)),
+    "seen": (SEEN, (0,)),
+}

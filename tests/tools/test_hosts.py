@@ -26,7 +26,6 @@ from tests.marks import Patch, Said, slow
 from tests.tools.experiment import printed, under_way
 from tools.bench.__main__ import main
 from tools.bench.experiments.lab import LabError
-from tools.data.results import MORE_SUITES
 from tools.data.results import load as results
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -216,20 +215,13 @@ def test_when_a_host_was_out() -> None:
     assert moments(log, NOBODY) == [1767225603]
 
 
-def test_the_cases_are_told_apart() -> None:
-    for name, (_, cases, some) in EXPERIMENTS.items():
-        names = Counter((c.server, f.variant) for c in cases for f in c.fronts)
-        assert set(names.values()) == {1} and len(cases) > max(some)
-        assert f"hosts-{name}" in MORE_SUITES
-
-
 def test_haproxy_takes_every_configuration(
     haproxy: None, tmp_path: Path
 ) -> None:
     hosts = [("h1", "127.0.0.1:1"), ("h2", "127.0.0.1:2")]
     for text in {
         front.configuration(hosts, "127.0.0.1:3", "/tmp/admin")
-        for each in EXPERIMENTS.values() for case in each.cases
+        for cases, _ in EXPERIMENTS.values() for case in cases
         for front in case.fronts
     }:
         file = tmp_path / "haproxy.cfg"
@@ -279,7 +271,7 @@ def test_fronts_measured_at_once_are_points_of_their_own(
     said_by = Mock(side_effect=["", made, failed])
     monkeypatch.setattr(measure, "said_by", said_by)
     main(["hosts", "seen", "--repeats", "2", "--output", str(tmp_path)])
-    kept, (case,) = results(tmp_path), EXPERIMENTS["seen"].cases
+    kept, (case,) = results(tmp_path), experiments.SEEN
     assert (kept.mode, kept.load) == ("hosts", "python")
     for which, point in enumerate(kept.points):
         assert point.variant == case.fronts[which].variant
@@ -319,7 +311,7 @@ def test_a_smoke_run(namespaces: None, tmp_path: Path) -> None:
     words = ["labs", "hosts", "--smoke", "--output", tmp_path]
     done = printed("-m", "tools.bench", *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name, (_, cases, some) in EXPERIMENTS.items():
+    for name, (cases, some) in EXPERIMENTS.items():
         points = results(tmp_path).suite(f"hosts-{name}")
         fronts = [front for n in some for front in cases[n].fronts]
         assert [p.variant for p in points] == [f.variant for f in fronts]
