@@ -107,22 +107,20 @@ class Balancer(Launched):
 
     def __init__(
         self, front: Front, hosts: Sequence[tuple[str, str]],
-        address: tuple[str, int], folder: str = "/run",
+        address: tuple[str, int],
     ) -> None:
-        """Start it; its files are in folder. Raises LaunchError."""
+        """Start it; its files are in /run. Raises LaunchError."""
         self.front, self.address = front, address
-        self.admin = f"{folder}/{address[1]}.sock"
+        self.admin = f"/run/{address[1]}.sock"
         self.text = front.configuration(
             hosts, f"{address[0]}:{address[1]}", self.admin
         )
-        file = Path(folder, f"{address[1]}.cfg")
+        file = Path(f"/run/{address[1]}.cfg")
         file.write_text(self.text)
         super().__init__([program(), "-db", "-f", str(file)])
         started = eventually(self._started, START_SECONDS)
         if self.status() is not None or not started:
-            why = self.last_words()
-            self.kill()
-            raise LaunchError(f"HAProxy: {why}")
+            raise LaunchError(f"HAProxy: {self.last_words()}")
 
     def _started(self) -> bool:
         try:

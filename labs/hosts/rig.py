@@ -157,7 +157,7 @@ class Load:
         text = json.dumps([plan, balancer.address, first])
         self._output = subprocess.Popen(
             [sys.executable, "-m", "labs.hosts.load", text],
-            stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         ).stdout or io.StringIO()
 
     @cached_property
