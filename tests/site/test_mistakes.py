@@ -54,7 +54,7 @@ MISTAKES = {  # a fence -> a part of the sentence
         "show is one of lines, table, bars, not 'circles'",
     "inside\ntool: top": "the lab uses ss, ps, strace, py-spy, not 'top'",
     "hosts\ntitle: T\npart: death\nrows: a\nshow: pie":
-        "show is bars, table, seconds, texts, not 'pie'",
+        "show is bars, table, seconds, not 'pie'",
     "drawing\nname: loop": "no drawing 'loop'; there are accept",
     # Recordings.
     "race\nservers: 01, 02, 03\ntitle: T": "one server or two",

@@ -54,10 +54,10 @@ MODES = {
 EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
-        "crowd", "gains", "hosts", "labs", "pythons", "record",
-        "scale", "soak", "static", "threads", "wire",
+        "crowd", "gains", "labs", "pythons", "record", "scale", "soak",
+        "static", "threads", "wire",
     )
-} | {"hold": "labs.hold.measure"}
+} | {name: f"labs.{name}.measure" for name in ("hold", "hosts")}
 
 NO_SITE: Option = (
     "--no-site", {"action": "store_true", "help": "do not build the site"}

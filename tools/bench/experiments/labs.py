@@ -1,8 +1,7 @@
 """``./bench.sh labs``: the labs of the pages, each with its own results.
 
-A lab is an experiment in all but its name: chain, database, frames, gil
-and inside. Its figures go to a folder of its own, and with ``--reference`` to
-docs/data/labs-NAME.
+A lab is an experiment in all but its name. Its figures go to a folder of
+its own, and with ``--reference`` to docs/data/labs-NAME, or to its PLACE.
 """
 
 import argparse
@@ -20,6 +19,7 @@ LABS = {
         "database": "tools.bench.experiments.database",
         "frames": "tools.bench.experiments.frames",
         "gil": "tools.bench.experiments.gil",
+        "hosts": "labs.hosts.measure",
         "inside": "labs.inside.measure",
     }.items()
 }
@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"\nLab {name}")
             if options.output:
                 own.output = options.output / f"labs-{name}"
-        status = conduct(f"labs-{name}", own, LABS[name].measure)
+        place = getattr(LABS[name], "PLACE", f"labs-{name}")
+        status = conduct(place, own, LABS[name].measure)
         if status == 130:
             return status
         worst = max(worst, status)
