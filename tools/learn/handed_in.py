@@ -37,13 +37,11 @@ class Result:
     """What came of one student's exercise.
 
     state: passed, failed, missing (not handed in) or unclear (something
-    was handed in that was not understood); report: see there; source:
-    the text of the file, if it was examined.
+    was handed in that was not understood); report: see there.
     """
 
     state: str
     report: Report
-    source: str = ""
 
     @property
     def passed(self) -> bool:

@@ -1,6 +1,8 @@
 """What a grading says: a table, JSON, a report for each student."""
 
+import csv
 import dataclasses
+import io
 import json
 import re
 import textwrap
@@ -14,13 +16,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.common.terminal import a_table
-from tools.learn.copies import Alike
 from tools.learn.examine import Outcome, Report, told
 from tools.learn.exercises import Exercise, section
 from tools.learn.handed_in import Result, Student
 
-SHOWN_PAIRS = 30  # that are alike
 SHOWN_COLUMNS = 500  # of a message
+COMPUTED = re.compile(r"[=+@-].")  # by a spreadsheet
 REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
 
 
@@ -31,8 +32,7 @@ class Grading:
     exercises: list[Exercise]
     students: list[Student]
     seed: int
-    protection: str = ""
-    alike: list[Alike] = field(default_factory=list)
+    protection: str = "none"
     date: str = field(
         default_factory=lambda: time.strftime("%Y-%m-%d %H:%M")
     )
@@ -47,7 +47,6 @@ def clean(text: str) -> str:
 
 def show(grading: Grading) -> None:
     """The table, on the screen."""
-    console = Console(highlight=False)
     rows = []
     for student in grading.students:
         sums = totals(grading, student)
@@ -61,25 +60,9 @@ def show(grading: Grading) -> None:
                 for k, result in student.results.items() if not result.passed
             )),
         ])
-    table = a_table(
+    Console(highlight=False).print(a_table(
         ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
-    )
-    console.print(table)
-    if grading.alike:
-        console.print(
-            "\nAlike: a hint where to look, not a verdict. The share is of "
-            "what is not in the starter, names and comments apart."
-        )
-        console.print(a_table(
-            ["Exercise", "Student", "Like", "Share>"],
-            [[
-                pair.exercise, escape(clean(pair.who)),
-                escape(clean(pair.other)),
-                "to the letter" if pair.same else f"{pair.share:.0%}",
-            ] for pair in grading.alike[:SHOWN_PAIRS]],
-        ))
-        if more := len(grading.alike[SHOWN_PAIRS:]):
-            console.print(f"{more} more stand in the JSON.")
+    ))
 
 
 def in_short(result: Result) -> str:
@@ -119,13 +102,30 @@ def totals(grading: Grading, student: Student) -> dict[str, int]:
     }
 
 
+def csv_text(grading: Grading) -> str:
+    """The table for a spreadsheet, which computes nothing of it."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    sums = totals(grading, grading.students[0])
+    writer.writerow(["student", "number", *sums, *(
+        e.id for e in grading.exercises
+    )])
+    for s in grading.students:
+        name = clean(s.name)
+        states = [s.results[e.id].state for e in grading.exercises]
+        writer.writerow([
+            f"'{name}" if COMPUTED.match(name) else name, s.number,
+            *totals(grading, s).values(), *states,
+        ])
+    return file.getvalue()
+
+
 def json_text(grading: Grading) -> str:
     """Everything that is known."""
     found = {
         "date": grading.date,
         "seed": grading.seed,
         "protection": grading.protection,
-        "alike": [dataclasses.asdict(pair) for pair in grading.alike],
         "exercises": [
             {"id": e.id, "title": e.title, "minutes": e.minutes}
             for e in grading.exercises
