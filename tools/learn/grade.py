@@ -104,9 +104,9 @@ def run(options: argparse.Namespace) -> int:
         desk.write(options.json, reports.json_text(grading))
     if options.reports:
         names = reports.names([s.name for s in students])
-        for student, name in zip(students, names, strict=True):
+        for student in students:
             text = reports.text(grading, student)
-            desk.write(options.reports / name, text)
+            desk.write(options.reports / names[student.name], text)
     say(wrong + unclear)
     if wrong or unclear:
         return 2
