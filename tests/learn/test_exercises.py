@@ -6,6 +6,7 @@ And no other file of ours does: who copies that one has learnt nothing.
 import contextlib
 import multiprocessing
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -28,12 +29,9 @@ QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
 MOST_LINES = 84  # of a starter: it shows its idea, on one page
 BESIDE = 5  # files are examined at the same time: most of it is waiting
 Pair = tuple[Exercise, Path]
-# What a server has, and what a file of responses: names in capitals.
-SERVES = re.compile(
-    r"^(from|import) (web|accepting|clients|lifecycle|httpd)\b|Serving on ",
-    re.MULTILINE,
-)
+MODULES = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 SETS = re.compile(r"^[A-Z_]+(?= =)", re.MULTILINE)
+
 
 
 def test_three_a_step() -> None:
@@ -157,34 +155,46 @@ def test_solution_passes(tried: Pair, report: Report) -> None:
     assert report.passed, text_of(report)
 
 
-def others(exercise: Exercise) -> Iterator[Path]:
-    """The files that might pass and are not its own.
+def may_pass(exercise: Exercise, path: Path) -> bool:
+    """Can it begin to run beside the files of this exercise?
 
-    Servers of its step and beside it, or what sets a name that is asked for.
+    A server finds what it imports there, and it (or one of them) prints the
+    ready line; another file sets a name in capitals that is asked for.
+    """
+    text = path.read_text("utf-8")
+    if not exercise.like:
+        asked = SETS.findall(exercise.solution.read_text("utf-8"))
+        return bool({*asked} & {*SETS.findall(text)})
+    beside = {name.removesuffix(".py") for name in exercise.companions()}
+    found = {*MODULES.findall(text)}
+    return found <= beside | sys.stdlib_module_names and (
+        bool(found & beside) or "Serving on " in text
+    )
+
+
+def others(exercise: Exercise) -> Iterator[Path]:
+    """The files that may pass and are not its own; no text twice.
+
+    Servers of its step and beside it; of other files, all there are.
     """
     own = {exercise.starter, exercise.solution, exercise.another}
-    asked = {*SETS.findall(exercise.solution.read_text("utf-8"))}
     seen = set()
     for path in sorted({*ROOT.glob("0*/**/*.py")} - own):
-        if path.name.startswith("test_"):
-            continue
         text = path.read_text("utf-8")
         step = path.relative_to(ROOT).parts[0]
         away = abs(int(step[:2]) - exercise.step)
         near = not away or (away == 1 and path == ROOT / step / "server.py")
-        might = near and SERVES.search(text) if exercise.like else (
-            asked & {*SETS.findall(text)}
-        )
-        if might and text not in seen:
+        tests = path.name.startswith("test_")
+        if (near or not exercise.like) and not tests and text not in seen:
             seen.add(text)
-            yield path
+            if may_pass(exercise, path):
+                yield path
 
 
 @each
 def test_what_could_pass_is_tried(exercise: Exercise) -> None:
-    # The solution is recognized as a file that may pass, elsewhere.
-    text = exercise.solution.read_text("utf-8")
-    assert SERVES.search(text) if exercise.like else SETS.search(text)
+    for path in (exercise.starter, exercise.solution, exercise.another):
+        assert not path or may_pass(exercise, path)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from tools.servers import ROOT
 FIRST = exercises.by_id("02.1")
 STARTER = FIRST.starter.read_text()
 SOLUTION = FIRST.solution.read_text()
-# A server that gives the same answer to everybody.
+# A server that gives the same response to everybody.
 ANSWERS = """
 import socket
 listener = socket.create_server(("127.0.0.1", 0))

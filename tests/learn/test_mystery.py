@@ -80,8 +80,8 @@ def test_nothing_but_its_behaviour_gives_it_away(name: str) -> None:
             assert each.cmdline() == [sys.executable, "server.py"]
             assert not Path(each.cwd()).exists()
         with Client(process.wait_until_ready(), GET_CLOSE) as client:
-            answer = client.response()
-        assert (answer.status, answer.get("Server")) == (200, "")
+            response = client.response()
+        assert (response.status, response.get("Server")) == (200, "")
     assert eventually(lambda: not any(map(alive, members)), PATIENCE)
 
 

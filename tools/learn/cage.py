@@ -7,7 +7,6 @@ and no terminal. For root it runs as another user as well.
 """
 
 import contextlib
-import itertools
 import json
 import os
 import random
@@ -33,8 +32,6 @@ LIMITS = {  # of each of its processes; NPROC counts all, and threads
     "DATA": 4096 * MEGA,
 }
 USERS = range(30_000, 60_000)  # numbers that systems give to nobody
-# Which of them is next: no two gradings at once begin at the same.
-numbers = itertools.count(random.SystemRandom().randrange(len(USERS)))
 # All that a submission sees of this machine, besides its Python: libraries,
 # and what names and times are looked up in. Never add what might hold
 # somebody's files, as /usr or /opt: there may be a copy of the solutions.
@@ -92,7 +89,7 @@ def python(outer: Path) -> list[str]:
     )
     uid, rights = 0, ["--unshare-user"]
     if not os.getuid():
-        uid = USERS[next(numbers) % len(USERS)]
+        uid = random.SystemRandom().choice(USERS)
         rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID",
                   "--cap-add", "CAP_SETGID"]
     home, read = str(outer / WRITTEN), str(outer / READ)
