@@ -1,22 +1,29 @@
 """``./bench.sh labs``: the labs of the pages, each with its own results.
 
-A lab is an experiment in all but its name: chain, database, frames, gil
-and inside. Its figures go to a folder of its own, and with ``--reference`` to
+A lab is a folder of labs/ with what is measured and measure.py, which is
+an experiment in all but its name: HELP, OPTIONS, ``measure(session)``. Its
+figures go to a folder of its own, and with ``--reference`` to
 docs/data/labs-NAME.
 """
 
 import argparse
 import copy
+import importlib
 import sys
 
-from tools.bench.experiments import chain, database, frames, gil, inside
 from tools.bench.outcome import as_typed
 from tools.bench.session import add_options, conduct, some_of
 
 LABS = {
-    "chain": chain, "database": database, "frames": frames, "gil": gil,
-    "inside": inside,
-}  # fmt: skip
+    name: importlib.import_module(module)
+    for name, module in {
+        "chain": "labs.chain.measure",
+        "database": "labs.database.measure",
+        "frames": "labs.frames.measure",
+        "gil": "labs.gil.measure",
+        "inside": "tools.bench.experiments.inside",
+    }.items()
+}
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from tools.bench.peers.number import BACKLOG, END, MOST, address, response
+from labs.chain.number import BACKLOG, END, MOST, address, response
 from tools.servers import ROOT
 
 FILE = ROOT / "06_asyncio" / "coroutines.py"

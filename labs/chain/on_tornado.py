@@ -7,7 +7,7 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.tcpserver import TCPServer
 
-from tools.bench.peers.number import BACKLOG, END, address, response
+from labs.chain.number import BACKLOG, END, address, response
 
 
 class Pages(TCPServer):
