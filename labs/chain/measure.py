@@ -93,7 +93,7 @@ def measure(session: Session) -> int:
         (point(p), partial(measure_one, session, p, options.fetches, load))
         for p in there
     ]
-    session.rounds(work, REPEATS, summary)
+    session.rounds(work, REPEATS)
     for name, why in missing.items():
         session.skip(point(PEERS[name]), why)
     session.show(
@@ -170,12 +170,3 @@ def fetch(port: int, page: int) -> bytes:
         while data := sock.recv(RECV_SIZE):
             parts.append(data)
     return b"".join(parts)
-
-
-def summary(one: Run) -> str:
-    """One line on a run for the screen."""
-    return (
-        f"{one.requests_per_second or 0:,.0f} requests/s, one after the "
-        f"other {one.extra['chain_per_second']:,.0f}; the chain ends at "
-        f"{one.extra['chain_end']:.0f}"
-    )

@@ -14,7 +14,7 @@ class Pages(TCPServer):
     """Answers the request of each connection."""
 
     async def handle_stream(self, stream: Any, address: Any) -> None:
-        """Read a head, answer it, close."""
+        """Read a head, respond, close."""
         try:
             await stream.write(response(await stream.read_until(END)))
         except StreamClosedError:

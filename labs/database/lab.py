@@ -2,7 +2,7 @@
 
 Five servers that ask PostgreSQL. Each is one of ours, unchanged: when
 it has read a request, a handler asks the database, and then the server
-answers as ever. If the database fails, the answer is a 503 that says
+responds as ever. If the database fails, the response is a 503 that says
 why. What is asked stands behind the question mark of the path.
 
 Run it:     ./bench.sh labs database, which starts a database as well.

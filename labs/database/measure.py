@@ -9,7 +9,6 @@ transaction that a client leaves open.
 
 import contextlib
 import json
-import math
 import os
 import signal
 import subprocess
@@ -144,19 +143,19 @@ def measure(session: Session) -> int:
         session.rounds([
             (case.point, partial(measure_one, session, database, case))
             for case in cases(options.database_parts, options.most_clients)
-        ], 1, told)
+        ], 1)
     session.show({
         "handler": title_of,
         "query": lambda p: p.suite.removeprefix("db-"),
         "clients": lambda p: f"{p.clients}",
-        "answers/s": figure("requests_per_second"),
+        "responses/s": figure("requests_per_second"),
         "p50 ms": figure("p50"),
         "p99 ms": figure("p99"),
         "refused": figure("refused"),
         "gave up": figure("gave_up"),
         "open": figure("connections"),
-        "no answer s": figure("gap_seconds", "{:.1f}"),
-    }, "open: connections at the database; no answer: the longest time")
+        "no response s": figure("gap_seconds", "{:.1f}"),
+    }, "open: connections at the database; no response: the longest time")
     return session.status()
 
 
@@ -272,13 +271,3 @@ def fill(one: Run, text: str, watch: Watch) -> None:
     }
     if not one.requests and not gave_up:  # to be too slow is a result
         one.error = f"no good response: {', '.join(errors)}"
-
-
-def told(one: Run) -> str:
-    """One line on a run for the screen."""
-    within = one.latency_ms.get("p99", math.inf)
-    return (
-        f"{one.requests_per_second or 0:,.1f} answers/s, 99 % within "
-        f"{within:,.0f} ms, {one.failed} errors, "
-        f"{one.extra['connections']:.0f} connections"
-    )

@@ -45,7 +45,6 @@ OLDEST = [3, 8]  # asyncio.BufferedProtocol is from 3.7, asyncio.run too
 REPEATS = 7  # fewer cannot show that a variant has two speeds
 SIZE, FRAMES = 100_000_000, 5
 SHAPES = {"one": "one process", "two": "two processes"}
-PAGES = {False: "", True: ", huge pages"}
 HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 LIBRARIES = "uvloop,tornado,trio"  # peers that are measured here too
 IN_C = {"C-recv": "recv", "C-through": "through", "C-splice": "splice"}
@@ -80,7 +79,12 @@ class Case:
     @property
     def how(self) -> str:
         """The shape and the pages in words."""
-        return SHAPES[self.shape] + PAGES[self.huge]
+        return SHAPES[self.shape] + ", huge pages" * self.huge
+
+    @property
+    def variant(self) -> str:
+        """What its points are called beside their server's name."""
+        return f"{self.part}, {self.how}"
 
 
 def measure(session: Session) -> int:
@@ -158,16 +162,13 @@ def why_no_huge_pages() -> str:
 
 def cases(people: dict[str, Interpreter], huge: bool) -> list[Case]:
     """One process, as in 2017, where the libraries are; else two."""
-    found = []
-    for shape, pages in itertools.product(SHAPES, (False, True)[:1 + huge]):
-        for part, python in people.items():
-            if part == "libraries":
-                wanted = shape == "one" or not pages
-            else:
-                wanted = shape == "two"
-            if wanted:
-                found.append(Case(part, python, shape, pages))
-    return found
+    pages = (False, True)[:1 + huge]
+    every = itertools.product(SHAPES, pages, people.items())
+    return [
+        Case(part, python, shape, large) for shape, large, (part, python)
+        in every if (shape == "two") != (part == "libraries")
+        or (shape == "two" and not large)
+    ]
 
 
 # Calling the lab ----------------------------------------------------------
@@ -242,10 +243,9 @@ class Rig:
             return []
         words = ["--only", ",".join(names), "--size", "1"]
         _, rows = self.call(case, 1, *words)
-        variant = f"{case.part}, {case.how}"
         work: list[Work] = []
         for name, row in zip(names, rows, strict=True):
-            point = Point(name, SUITE, 1, 0.0, variant=variant)
+            point = Point(name, SUITE, 1, 0.0, variant=case.variant)
             if row["skipped"]:
                 self.session.skip(point, row["skipped"])
                 continue
@@ -266,8 +266,8 @@ class Rig:
         """One run of one variant. Raises LabError."""
         frames = self.options.frame_count
         command, (row,) = self.call(case, frames, *words)
-        where = f"{case.part}, {case.how}"
-        keep_raw(self.session.folder, where, command, json.dumps(row))
+        text = json.dumps(row)
+        keep_raw(self.session.folder, case.variant, command, text)
         one = Run(command, error=row["error"] or None)
         for said in row["runs"]:
             user, system = said.get("user", 0.0), said.get("system", 0.0)
@@ -327,14 +327,13 @@ class Rig:
         """The functions that take the time, into profile.json."""
         found = {}
         for case in every:
-            where = f"{case.part}, {case.how}"
-            self.session.say(f"[dim]profile: {where}")
+            self.session.say(f"[dim]profile: {case.variant}")
             with contextlib.suppress(LabError):
                 names = ",".join(self.asked(case))
                 _, rows = self.call(
                     case, PROFILED, "--only", names, "--profile"
                 )
-                found[where] = {
+                found[case.variant] = {
                     row["name"]: row["runs"][0]["profile"]
                     for row in rows if row["runs"]
                 }
