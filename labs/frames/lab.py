@@ -507,7 +507,7 @@ def rounds(
     variants = [None] if options.server else options.only
     rows += [
         {"name": each.name if each else "server",
-         "copies": each.copies if each else math.nan,
+         "copies": each.copies if each else "-",
          "skipped": each.missing() if each else "",
          "error": "", "runs": []}
         for each in variants
@@ -553,7 +553,7 @@ def show(
         print(
             f"{row['name']:<13} {statistics.median(speeds):7,.0f} "
             f"({min(speeds):6,.0f} - {max(speeds):6,.0f}) "
-            f"{row['copies']:7}{user:13.2f} + {system:.2f}"
+            f"{row['copies']:>7}{user:13.2f} + {system:.2f}"
             f"{faults:12,.0f}"
         )
         for function, share in runs[-1].get("profile", []):
