@@ -345,7 +345,8 @@ class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]
             return nodeid  # it takes minutes: each page on its own
         if test.partition("[")[0] in beside.NAMES:
             return "beside"
-        if folder in ("site", "tools") or name == "test_exercises":
+        shared = "test_exercises", "test_database"
+        if folder in ("site", "tools") or name in shared:
             return module
         if test.startswith("test_computing_uses_every_core"):
             return "cores"

@@ -96,7 +96,7 @@ def test_order(each: Server) -> None:
 
 
 def test_columns() -> None:
-    """Of sketches, servers and labs: they are printed and projected."""
+    """Of sketches and servers: they are printed and projected."""
     wide = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in sorted(ROOT.glob("0*/*.py"))

@@ -13,7 +13,7 @@ from tests.site.conftest import Render
 from tests.site.sample import Committed
 from tools.data.results import Point, Run
 from tools.servers import ROOT
-from tools.site.figures import DASH, FIGURES
+from tools.site.figures import DASH
 
 Draw = Callable[..., str]
 
@@ -115,13 +115,10 @@ def test_frames(draw: Draw) -> None:
     ]
 
 
-def test_only_some_variants_in_their_order(draw: Draw) -> None:
+def test_some_variants_in_one_process(draw: Draw) -> None:
     html = draw("frames", FRAMES, variants="sock")
     assert texts(html, "label") == ["sock"]
     assert "usual pages (4 KiB)" in html  # no second bar, so no lower
-
-
-def test_one_process_has_no_line_of_c(draw: Draw) -> None:
     html = draw("frames", FRAMES, shape="one")
     assert "seven-possible" not in html and "C-recv" not in html
 
@@ -163,32 +160,19 @@ def hogs(committed: Committed) -> None:
 
 def test_two_bars_for_each_interpreter(draw: Draw) -> None:
     html = draw("gil", GIL)
-    drawn = drawing(html)
-    bars = list(drawn.iter("rect"))
-    assert [bar.get("class") for bar in bars] == [
-        "seven-bar", "seven-mark", "seven-bar", "seven-mark",
+    bars = list(drawing(html).iter("rect"))
+    assert [(bar.get("class"), bar.get("width")) for bar in bars] == [
+        ("seven-bar", "45%"), ("seven-mark", "20%"), ("seven-bar", "10%"),
+        ("seven-mark", "100%"),
     ]
-    assert [bar.get("width") for bar in bars] == ["45%", "20%", "10%", "100%"]
-    heights = [float(bar.get("y") or 0) for bar in bars]
-    assert heights == sorted(heights) and len(set(heights)) == 4
-    assert heights[-1] + 14 < float(drawn.get("height") or 0)
     assert texts(html, "label") == ["Python 2.7", "Python 3.99t, no GIL"]
     assert texts(html, "value") == ["9,000", "4,000", "2,000", "20,000"]
-
-
-def test_words_for_all_who_do_not_see_it(draw: Draw) -> None:
-    html = draw("gil", GIL)
-    drawn = drawing(html)
-    assert drawn.get("role") == "img"
-    said = (drawn.findtext("desc") or "") + (drawn.findtext("title") or "")
+    said = drawing(html).findtext("desc") or ""
     assert "Python 2.7 1 CPU 9,000, 2 CPUs 4,000;" in said
     assert "hand-overs per second" in said
     assert "upper bar: one CPU" in html and "lower bar: two CPUs" in html
     assert "Hand-overs &lt;beside&gt; a hog" in html
     assert "In turns. Medians of 3 runs" in html
-    _, first, *others = table(html)
-    assert first == ["Python 2.7", "1 CPU", "9,000", "8,000", "10,000"]
-    assert len(others) == 3
 
 
 def test_a_number_of_it_in_a_sentence(render: Render) -> None:
@@ -203,27 +187,8 @@ def test_one_cpu_alone_and_what_failed(
     bad.status, bad.reason = "failed", "it does not run"
     committed.save("labs-gil", bad, gil("3.9", "1 CPU", 5.0))
     html = draw("gil", GIL)
-    assert "lower bar" not in html and "lowest to highest" not in html
-    assert html.count("<rect") == 1
-    assert "\u2013 it does not run</text>" in html
+    assert "lower bar" not in html and html.count("<rect") == 1
     assert "Python 3.8 it does not run;" in html
-
-
-def test_other_points_are_an_error(committed: Committed, draw: Draw) -> None:
-    committed.save("labs-gil", gil("3.8", "3 CPUs", 5.0))
-    with pytest.raises(Exception, match="has a point on '3 CPUs'"):
-        draw("gil", GIL)
-    committed.save("labs-gil")
-    with pytest.raises(Exception, match="no points"):
-        draw("gil", GIL)
-
-
-def test_every_figure_of_the_lab_has_words_for_its_axis() -> None:
-    for name in (
-        "efficiency_times", "lock_per_second", "pool_10_per_second",
-        "answer_hog_long_ms", "condition_hog_per_second",
-    ):
-        assert FIGURES[name].axis, name
 
 
 # A database ------------------------------------------------------------------

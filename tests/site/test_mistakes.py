@@ -44,9 +44,9 @@ MISTAKES = {  # a fence -> a part of the sentence
     # The labs.
     "frames\npart: newest\nshape: two": "the option 'title' is missing",
     "frames\ntitle: T\npart: newest\nshape: three":
-        "shape is one or two, not 'three'",
+        "shape is one of one, two, not 'three'",
     "frames\ntitle: T\npart: newest\nshape: two\nshow: all":
-        "show is chart or profile, not 'all'",
+        "show is one of chart, profile, not 'all'",
     "gil\nfigure: nonsense\ntitle: T": "no figure is called 'nonsense'",
     "gil\nfigure: gil\ntitle: T\ncolor: red":
         "there is no option 'color'",

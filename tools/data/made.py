@@ -58,16 +58,17 @@ RUNS: dict[str, tuple[str, ...]] = {
     "labs-gil": (
         "labs gil --repeats 5 --gil-seconds 0.6 "
         "--pythons python2.7,python3.8,python3.11,python3.13,python3.13t",
-        "03_threading/lab_gil.py",
+        "labs/gil/lab.py",
     ),
     "labs-chain": ("labs chain --repeats 5", "06_asyncio/coroutines.py"),
     "labs-database": (
-        "labs database", "06_asyncio/lab_database.py",
+        "labs database", "labs/database/lab.py",
         "03_threading/server.py", "03_threading/pool.py",
         "06_asyncio/server.py",
     ),
     "labs-frames": (
-        "labs frames", "06_asyncio/lab_frames.py", "tools/bench/frames.c",
+        "labs frames", "labs/frames/lab.py", "labs/frames/links.py",
+        "labs/frames/echo.c",
     ),
     "labs-inside": (
         "labs inside", "02_sockets/server.py", THREADS,
@@ -91,7 +92,7 @@ def everything() -> Iterator[Made]:
             f"./bench.sh record --only {server.name} --no-site --reference",
             (CORES,) if server.step == 7 else (server.file,),
         )
-    others = (f":!tests/{name}" for name in ("learn", "site", "tools"))
+    others = (f":!tests/{name}" for name in ("labs", "learn", "site", "tools"))
     yield Made(
         "conformance", "docs/data/conformance.json",
         "./test.sh --conformance docs/data/conformance.json",

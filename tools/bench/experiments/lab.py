@@ -6,13 +6,14 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
+from tools.bench.server import ServerError
 from tools.common.launch import scrub
 from tools.servers import ROOT
 
 END_SECONDS = 30  # for a lab to end that has been told to
 
 
-class LabError(Exception):
+class LabError(ServerError):
     """A lab that gave no figures; the text says why."""
 
 
@@ -51,5 +52,5 @@ def said_by(
         lines = err.strip().splitlines() or [
             f"the lab ended with status {child.returncode}"
         ]
-        raise LabError(scrub(lines[-1].removeprefix("lab_frames.py: ")))
+        raise LabError(scrub(lines[-1].removeprefix("lab.py: ")))
     return out

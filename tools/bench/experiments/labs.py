@@ -1,7 +1,9 @@
 """``./bench.sh labs``: the labs of the pages, each with its own results.
 
-A lab is an experiment in all but its name. Its figures go to a folder of
-its own, and with ``--reference`` to docs/data/labs-NAME, or to its PLACE.
+A lab is a folder of labs/ with what is measured and measure.py, which is
+an experiment in all but its name: HELP, OPTIONS, ``measure(session)``. Its
+figures go to a folder of its own, and with ``--reference`` to
+docs/data/labs-NAME, or to its PLACE.
 """
 
 import argparse
@@ -13,15 +15,8 @@ from tools.bench.outcome import as_typed
 from tools.bench.session import add_options, conduct, some_of
 
 LABS = {
-    name: importlib.import_module(module)
-    for name, module in {
-        "chain": "tools.bench.experiments.chain",
-        "database": "tools.bench.experiments.database",
-        "frames": "tools.bench.experiments.frames",
-        "gil": "tools.bench.experiments.gil",
-        "hosts": "labs.hosts.measure",
-        "inside": "labs.inside.measure",
-    }.items()
+    name: importlib.import_module(f"labs.{name}.measure")
+    for name in ("chain", "database", "frames", "gil", "hosts", "inside")
 }
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"

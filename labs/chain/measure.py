@@ -1,9 +1,9 @@
 """``./bench.sh labs chain``: coroutine servers, measured as in 2010.
 
-Each answers a page with a number by the least HTTP that does, on its
+Each serves a page with a number by the least HTTP that does, on its
 library's sockets, so that the loops are compared. Two loads, as in the
 Syncless benchmark: 100,000 requests of 100 clients with ab, and 10,000
-fetches one after the other, each of the number in the last answer. What
+fetches one after the other, each of the number in the last response. What
 number the chain ends at is known: nothing can be skipped.
 """
 
@@ -12,10 +12,10 @@ import socket
 import time
 from functools import partial
 
+from labs.chain.number import FIRST, HEAD, following
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
 from tools.bench.peers import start
-from tools.bench.peers.number import FIRST, HEAD, following
 from tools.bench.server import ServerError
 from tools.bench.session import Refused, Session, number_option, some_of
 from tools.bench.table import figure, spread
@@ -32,10 +32,10 @@ REQUESTS = 100_000
 CLIENTS = 100
 REPEATS = 3
 WARM_UP = 200  # fetches
-FETCH_SECONDS = 10.0  # for one answer of the chain
+FETCH_SECONDS = 10.0  # for one response of the chain
 LINK = re.compile(rb'<a href="/(\d+)">')
 RECV_SIZE = 4096
-ON = "tools.bench.peers.chain_"
+ON = "labs.chain.on_"
 
 
 def _python(name: str, how: str, *packages: str) -> Peer:
@@ -55,7 +55,7 @@ PEERS = {
         _python("tornado", "IOStream", "tornado"),
         Peer(
             "node", "net", "",
-            ("node", "tools/bench/peers/chain_node.js", "{host}", "{port}"),
+            ("node", "labs/chain/on_node.js", "{host}", "{port}"),
             get="apt install nodejs, or brew install node",
         ),
     )
@@ -93,7 +93,7 @@ def measure(session: Session) -> int:
         (point(p), partial(measure_one, session, p, options.fetches, load))
         for p in there
     ]
-    session.rounds(work, REPEATS, summary)
+    session.rounds(work, REPEATS)
     for name, why in missing.items():
         session.skip(point(PEERS[name]), why)
     session.show(
@@ -132,7 +132,7 @@ def measure_one(session: Session, peer: Peer, fetches: int, load: Load) -> Run:
     }
     left = load.requests - one.requests
     if one.error is None and left > 0:
-        one.error = f"{left} of {load.requests} requests were not answered"
+        one.error = f"{left} of {load.requests} requests got no response"
     return one
 
 
@@ -150,7 +150,7 @@ def chain(port: int, fetches: int) -> int:
             raise ServerError(f"fetch {done} failed: {why}") from error
         link = LINK.search(page)
         if not page.startswith(HEAD) or link is None:
-            raise ServerError(f"fetch {done} has no page as an answer")
+            raise ServerError(f"fetch {done} has no page as a response")
         last, this = this, int(link[1])
         if this != following(last):
             raise ServerError(
@@ -170,12 +170,3 @@ def fetch(port: int, page: int) -> bytes:
         while data := sock.recv(RECV_SIZE):
             parts.append(data)
     return b"".join(parts)
-
-
-def summary(one: Run) -> str:
-    """One line on a run for the screen."""
-    return (
-        f"{one.requests_per_second or 0:,.0f} requests/s, one after the "
-        f"other {one.extra['chain_per_second']:,.0f}; the chain ends at "
-        f"{one.extra['chain_end']:.0f}"
-    )

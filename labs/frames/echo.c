@@ -1,4 +1,4 @@
-/* The echo of 06_asyncio/lab_frames.py in C, to compare with.
+/* The echo of lab.py beside it in C, to compare with.
  *
  * frames recv     recv a whole frame into a buffer that is kept, send it
  * frames through  recv at most 1 MiB, send it on at once

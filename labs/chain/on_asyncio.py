@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tools.bench.peers.number import BACKLOG, END, address, response
+from labs.chain.number import BACKLOG, END, address, response
 
 
 async def talk(

@@ -7,14 +7,14 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.tcpserver import TCPServer
 
-from tools.bench.peers.number import BACKLOG, END, address, response
+from labs.chain.number import BACKLOG, END, address, response
 
 
 class Pages(TCPServer):
     """Answers the request of each connection."""
 
     async def handle_stream(self, stream: Any, address: Any) -> None:
-        """Read a head, answer it, close."""
+        """Read a head, respond, close."""
         try:
             await stream.write(response(await stream.read_until(END)))
         except StreamClosedError:

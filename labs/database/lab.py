@@ -2,12 +2,12 @@
 
 Five servers that ask PostgreSQL. Each is one of ours, unchanged: when
 it has read a request, a handler asks the database, and then the server
-answers as ever. If the database fails, the answer is a 503 that says
+responds as ever. If the database fails, the response is a 503 that says
 why. What is asked stands behind the question mark of the path.
 
 Run it:     ./bench.sh labs database, which starts a database as well.
             With one of your own, where CONNINFO says where it is:
-            .venv-peers/bin/python 06_asyncio/lab_database.py 06-async
+            .venv-peers/bin/python labs/database/lab.py 06-async
                 --connections 10 --database CONNINFO
 Try this:   curl 'http://127.0.0.1:8000/?sleep'
 """
@@ -28,8 +28,8 @@ try:
     import psycopg_pool  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
     sys.exit(
-        "lab_database.py needs psycopg: ./bench.sh labs database puts "
-        "it into .venv-peers"
+        "lab.py needs psycopg: ./bench.sh labs database puts it into "
+        ".venv-peers"
     )
 
 QUERIES = {
@@ -183,19 +183,20 @@ async def new(where: str) -> AsyncIterator[Any]:
 
 # === Command line ===================================================
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
 HANDLERS = {  # name -> the server, and how the handler comes into it
-    "03": ("../03_threading/server.py", in_threads),
-    "03-pool": ("../03_threading/pool.py", in_threads),
-    "06-blocking": ("server.py", in_loop(blocking)),
-    "06-executor": ("server.py", in_loop(executor)),
-    "06-async": ("server.py", in_loop(awaiting)),
+    "03": ("03_threading/server.py", in_threads),
+    "03-pool": ("03_threading/pool.py", in_threads),
+    "06-blocking": ("06_asyncio/server.py", in_loop(blocking)),
+    "06-executor": ("06_asyncio/server.py", in_loop(executor)),
+    "06-async": ("06_asyncio/server.py", in_loop(awaiting)),
 }
 
 
 def load(path: Path) -> Any:
-    """A server's file as a module, with the web.py beside it."""
-    sys.path.insert(0, str(path.resolve().parent))
+    """A server's file as a module."""
+    # It imports the web.py beside it.
+    sys.path.insert(0, str(path.parent))
     return importlib.import_module(path.stem)
 
 
@@ -204,12 +205,12 @@ def main() -> None:
     name = sys.argv.pop(1) if len(sys.argv) > 1 else ""
     if name not in HANDLERS:
         print(
-            f"lab_database.py: name one of {', '.join(HANDLERS)} first",
+            f"lab.py: name one of {', '.join(HANDLERS)} first",
             file=sys.stderr,
         )
         sys.exit(2)
     file, put_into = HANDLERS[name]
-    server = load(HERE / file)
+    server = load(ROOT / file)
     web: Any = importlib.import_module("web")
 
     def add_options(parser: Any) -> None:
@@ -230,7 +231,7 @@ def main() -> None:
             put_into(server, options.connections, options.database)
             server.serve(listener, options)
         except psycopg.Error as error:
-            sys.exit(f"lab_database.py: {error}")
+            sys.exit(f"lab.py: {error}")
 
     web.main(serve, add_options=add_options)
 

@@ -1,4 +1,4 @@
-// The numbered pages on Node's sockets: node chain_node.js HOST PORT
+// The numbered pages on Node's sockets: node on_node.js HOST PORT
 
 const fs = require("node:fs");
 const net = require("node:net");

@@ -7,11 +7,11 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from tools.bench.peers.number import BACKLOG, END, MOST, address, response
+from labs.chain.number import BACKLOG, END, MOST, address, response
 from tools.servers import ROOT
 
 FILE = ROOT / "06_asyncio" / "coroutines.py"
-SECONDS = 10.0  # for a client to send something, or to take its answer
+SECONDS = 10.0  # for a client to send something, or to take its response
 BATCH = 100  # connections to accept before others get a turn
 
 

@@ -3,8 +3,8 @@
 
 import eventlet
 
-from tools.bench.peers.chain_blocking import talk
-from tools.bench.peers.number import BACKLOG, address
+from labs.chain.number import BACKLOG, address
+from labs.chain.on_blocking import talk
 
 if __name__ == "__main__":
     listener = eventlet.listen(address(), backlog=BACKLOG)

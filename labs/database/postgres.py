@@ -25,8 +25,8 @@ GET = (
     "postgresql"
 )
 PLACES = (  # where packages put its programs, if not on the PATH
-    "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin",
-    "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin",
+    "usr/lib/postgresql/*/bin", "usr/pgsql-*/bin",
+    "opt/homebrew/opt/postgresql*/bin", "usr/local/opt/postgresql*/bin",
 )
 ROLE = "lab"  # whom the servers log in as
 START_SECONDS = 60
@@ -38,7 +38,7 @@ def programs() -> Path:
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     places = [
-        place for pattern in PLACES for place in Path("/").glob(pattern[1:])
+        place for pattern in PLACES for place in Path("/").glob(pattern)
         if (place / "initdb").exists()
     ]
     if not places:
@@ -59,17 +59,26 @@ def _numbers(text: str) -> list[int]:
 class Postgres:
     """One that runs; `where` is what drivers want to know of it."""
 
-    def __init__(self, folder: Path, user: dict[str, Any]) -> None:
-        self.folder, self.data, self.user = folder, folder / "data", user
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.data = folder, folder / "data"
         self.programs = programs()
         self.where = f"host={folder} dbname=postgres user={ROLE}"
+        self.how: dict[str, Any] = {  # to start any of its programs
+            "cwd": folder, "start_new_session": True,
+        }
+        if os.geteuid() == 0:
+            names = {user.pw_name: user for user in pwd.getpwall()}
+            owner = names.get("postgres") or names["nobody"]
+            self.how["user"], self.how["group"] = owner[2:4]
+            self.how["extra_groups"] = []
+            os.chown(folder, *owner[2:4])
 
     def run(self, program: str, *words: str, given: str = "") -> str:
         """What one of its programs prints. Raises OSError if it fails."""
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            [str(self.programs / program), *words], cwd=self.folder,
-            input=given, capture_output=True, text=True, check=False,
-            timeout=START_SECONDS, start_new_session=True, **self.user,
+            [str(self.programs / program), *words], input=given,
+            capture_output=True, text=True, check=False,
+            timeout=START_SECONDS, **self.how,
         )
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
@@ -81,8 +90,8 @@ class Postgres:
     def sql(self, text: str) -> str:
         """Run statements as its administrator. Raises OSError."""
         return self.run(
-            "psql", *self.login("postgres"), "-q", "-A", "-t", "-v",
-            "ON_ERROR_STOP=1", given=text,
+            "psql", *self.login("postgres"), "-qAt", "-v", "ON_ERROR_STOP=1",
+            given=text,
         )
 
     def login(self, role: str) -> tuple[str, ...]:
@@ -114,20 +123,12 @@ def postgres(limit: int) -> Iterator[Postgres]:
     OSError if it does not start.
     """
     with tempfile.TemporaryDirectory(prefix="lab-") as name:
-        user: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            owner = _somebody()
-            user = {
-                "user": owner.pw_uid, "group": owner.pw_gid,
-                "extra_groups": [],
-            }
-            os.chown(name, owner.pw_uid, owner.pw_gid)
-        one = Postgres(Path(name), user)
+        one = Postgres(Path(name))
         # Reads until nobody holds the other end: then we are done, or dead.
-        guard = subprocess.Popen(
-            ["sh", "-c", GUARD, str(one.programs / "pg_ctl"), name], cwd=name,
+        guard: subprocess.Popen[bytes] = subprocess.Popen(
+            ["sh", "-c", GUARD, str(one.programs / "pg_ctl"), name],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True, **user,
+            stderr=subprocess.DEVNULL, **one.how,
         )
         try:
             one.run(
@@ -143,9 +144,3 @@ def postgres(limit: int) -> Iterator[Postgres]:
             yield one
         finally:
             guard.communicate()
-
-
-def _somebody() -> pwd.struct_passwd:
-    with contextlib.suppress(KeyError):
-        return pwd.getpwnam("postgres")
-    return pwd.getpwnam("nobody")

@@ -1,4 +1,4 @@
-"""``./bench.sh labs gil``: 03_threading/lab_gil.py on every interpreter.
+"""``./bench.sh labs gil``: lab.py beside this file, on every interpreter.
 
 Each interpreter of the machine runs the lab pinned to one CPU and on two,
 a round at a time and in turns. The lab does the measuring; here its
@@ -18,38 +18,21 @@ from tools.bench.outcome import keep_raw
 from tools.bench.session import Session, number_option, some_of
 from tools.bench.table import figure, median
 from tools.data.results import Point, Run
-from tools.servers import ROOT
 
 HELP = (
-    "03_threading/lab_gil.py on every interpreter, on one CPU and on two "
+    "threads and the GIL on every interpreter, on one CPU and on two "
     "(about 2 minutes for each interpreter)"
 )
 SUITE = "labs-gil"
-FILE = "03_threading/lab_gil.py"
+FILE = "labs/gil/lab.py"
 REPEATS = 5
 SECONDS = 0.5  # that one measurement of the lab lasts
 CPUS = (1, 2)
 PATIENCE = 300.0  # seconds for one round, and some for each of --seconds
 ROUND_TIMES = 60  # more than a round takes, in units of --seconds
 PARTS = ("compute", "hand-over", "answer", "pool")
-
-# What the lab calls a figure -> what it is called in the results.
-UNITS = {
-    "efficiency": "efficiency_times",
-    "lock": "lock_per_second",
-    "lock_hog": "lock_hog_per_second",
-    "condition": "condition_per_second",
-    "condition_hog": "condition_hog_per_second",
-    "processes": "processes_per_second",
-    "answer": "answer_ms",
-    "answer_hog_short": "answer_hog_short_ms",
-    "answer_hog_usual": "answer_hog_usual_ms",
-    "answer_hog_long": "answer_hog_long_ms",
-    "pool_1": "pool_1_per_second",
-    "pool_10": "pool_10_per_second",
-    "pool_1_hog": "pool_1_hog_per_second",
-    "pool_10_hog": "pool_10_hog_per_second",
-}
+# What the unit of a figure adds to its name in the results.
+UNITS = {"efficiency": "_times", "answer": "_ms"}
 # Columns of the table on the screen.
 COLUMNS = {
     "two threads": "efficiency_times",
@@ -62,7 +45,6 @@ COLUMNS = {
     "pool req/s": "pool_10_per_second",
     "pool req/s + hog": "pool_10_hog_per_second",
 }
-
 
 OPTIONS = (  # --pythons is that of all labs
     ("--parts", {
@@ -98,28 +80,24 @@ def measure(session: Session) -> int:
 
 
 def one_round(session: Session, python: Interpreter, cpus: int) -> Run:
-    """One round of the lab under an interpreter."""
+    """One round of the lab under an interpreter. Raises LabError."""
     options = session.options
-    words = ["--rounds", "1", "--json"]
+    words = [FILE, "--rounds", "1", "--json"]
     words += ["--seconds", f"{options.gil_seconds:g}"]
     if hasattr(os, "sched_setaffinity"):
         words += ["--cpus", str(cpus)]
-    if options.parts != PARTS:
-        for part in options.parts:
-            words += ["--only", part]
+    for part in options.parts:
+        words += ["--only", part]
     name = f"python{python.label}"
-    one = Run(" ".join([name, FILE, *words]))
+    one = Run(" ".join([name, *words]))
     begun = time.monotonic()
-    try:
-        text = said_by(
-            [python.program, str(ROOT / FILE), *words],
-            PATIENCE + ROUND_TIMES * options.gil_seconds,
-        )
-        keep_raw(session.folder, name, one.command, text)
-        one.extra = read(text)
-    except LabError as error:
-        one.error = str(error)
+    text = said_by(
+        [python.program, *words],
+        PATIENCE + ROUND_TIMES * options.gil_seconds,
+    )
     one.seconds = round(time.monotonic() - begun, 3)
+    keep_raw(session.folder, name, one.command, text)
+    one.extra = read(text)
     return one
 
 
@@ -131,7 +109,8 @@ def read(text: str) -> dict[str, float]:
     try:
         said = json.loads(text)
         found = {
-            UNITS[name]: round(float(values[0]), 6)
+            name + UNITS.get(name.split("_")[0], "_per_second"):
+            round(float(values[0]), 6)
             for name, values in said["figures"].items()
         }
         gil = float(bool(said["gil"]))

@@ -6,6 +6,7 @@ the server says. It prints its figures as JSON.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from itertools import pairwise
 
 REASON = re.compile(rb"<p>[^:<]*: ([^<\n]+)")  # in the body of an error
 PAUSE = 1.0  # seconds a client rests after an error
-GAVE_UP = "no answer in time"
+GAVE_UP = "no response in time"
 
 
 class Load:
@@ -32,7 +33,7 @@ class Load:
         self.port, self.patience, self.targets = port, patience, targets
         self.begun = time.monotonic()
         self.until = self.begun + seconds
-        self.good: list[float] = []  # when an answer came
+        self.good: list[float] = []  # when a response came
         self.waits: list[float] = []  # seconds, for it or until one gave up
         self.errors: Counter[str] = Counter()
 
@@ -53,33 +54,28 @@ class Load:
 
     async def ask(self, target: str) -> str:
         """Make one request; "" or what went wrong."""
+        host, request = "127.0.0.1", f"GET {target} HTTP/1.1\r\n"
+        request += f"Host: {host}\r\nConnection: close\r\n\r\n"
         try:
             async with asyncio.timeout(self.patience):
-                return await self.response(target)
+                reader, writer = await asyncio.open_connection(
+                    host, self.port
+                )
+                with contextlib.closing(writer):
+                    writer.write(request.encode())
+                    response = await reader.read(-1)  # to its end
         except TimeoutError:
             return GAVE_UP
         except OSError as error:
             number = error.errno
             return os.strerror(number) if number else type(error).__name__
-
-    async def response(self, target: str) -> str:
-        """The same without an end to our patience. Raises OSError."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        try:
-            writer.write(
-                f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-                "Connection: close\r\n\r\n".encode()
-            )
-            response = await reader.read(-1)  # to its end
-        finally:
-            writer.close()
         if response.startswith(b"HTTP/1.1 200 "):
             return ""
         reason = REASON.search(response)
-        return reason[1].decode() if reason else "no good answer"
+        return reason[1].decode() if reason else "no good response"
 
     def figures(self) -> dict[str, object]:
-        """What the clients have seen until the last answer."""
+        """What the clients have seen until the last response."""
         ms = sorted(1000 * wait for wait in self.waits)
         ends = [self.begun, *self.good]
         ends.append(max(self.until, ends[-1]))

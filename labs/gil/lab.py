@@ -6,8 +6,8 @@ at once; a thread that computes is asked for it every 5 ms. This lab
 measures what that does to threads that compute, to a pair that hands
 something over, to a thread that has to answer, and to a web server.
 
-Run it:     python3 03_threading/lab_gil.py
-Try this:   python3 03_threading/lab_gil.py --only answer
+Run it:     python3 labs/gil/lab.py
+Try this:   python3 labs/gil/lab.py --only answer
             the same with python3.13t, which has no GIL, and with
             python2.7, whose GIL was another one
 It runs on Python 2.7 and on 3.6 and later: so its types are comments.

@@ -1,4 +1,4 @@
-"""``./bench.sh labs database``: the rig, the handlers, what is counted."""
+"""The lab about a database: the rig, the handlers, what is counted."""
 
 import asyncio
 import contextlib
@@ -13,14 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from labs.database import load, measure, postgres
+from labs.database.measure import Case
+from labs.database.postgres import Postgres
 from tests.marks import Patch, Said
 from tests.tools.experiment import answering, printed, run, under_way
 from tools.bench import __main__ as command
-from tools.bench import outcome, postgres, server
-from tools.bench.experiments import database, database_load, labs
-from tools.bench.experiments.database import Case
+from tools.bench import outcome, server
+from tools.bench.experiments import labs
 from tools.bench.peers import start
-from tools.bench.postgres import Postgres
 from tools.bench.session import Refused
 from tools.common.launch import eventually
 from tools.data.results import MORE_SUITES
@@ -44,81 +45,62 @@ needs_postgres = pytest.mark.skipif(
 )
 
 
-# What is missing, what is wrong -------------------------------------------
+# Without a database --------------------------------------------------------
 
 
-@pytest.mark.parametrize(("missing", "says"), [
-    ("PostgreSQL", "PostgreSQL is not installed: apt install postgresql"),
-    ("psycopg", "psycopg cannot be installed: no net"),
-])
-def test_what_is_missing_is_a_sentence(
-    missing: str, says: str, monkeypatch: Patch, capsys: Said
-) -> None:
+def test_no_postgres_is_a_sentence(monkeypatch: Patch, capsys: Said) -> None:
     def never(*words: object) -> None:
         raise AssertionError("the committed run was touched")
 
     monkeypatch.setattr(outcome, "make_reference", never)
     monkeypatch.setattr(command, "_catch_signals", lambda: None)
-    if missing == "PostgreSQL":
-        monkeypatch.setattr(shutil, "which", lambda program: None)
-        monkeypatch.setattr(postgres, "PLACES", ())
-    else:
-        monkeypatch.setattr(database, "version", lambda: "15.0")
-        monkeypatch.setattr(
-            start, "missing",
-            lambda peers, say: {"psycopg": "psycopg cannot be installed: no "
-                                "net"},
-        )
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    monkeypatch.setattr(postgres, "PLACES", ())
     assert command.main(["labs", "database", "--reference"]) == 2
     said = capsys.readouterr().err
-    assert says in said and said.count("\n") == 1
+    assert "PostgreSQL is not installed: apt install postgresql" in said
+    assert said.count("\n") == 1
 
 
-def test_every_package_is_pinned_and_every_suite_known() -> None:
+def test_every_package_is_pinned_and_every_point_another() -> None:
     pins = start.REQUIREMENTS.read_text()
-    for package in database.DRIVER.packages:
-        assert f"\n{package}==" in pins
-    assert {f"db-{part}" for part in database.PARTS} <= {*MORE_SUITES}
-    points = [c.point for c in database.cases(database.PARTS, 500)]
+    assert all(f"\n{name}==" in pins for name in measure.DRIVER.packages)
+    points = [c.point for c in measure.cases(measure.PARTS, 500)]
+    assert {p.suite for p in points} <= {*MORE_SUITES}
     names = {(p.suite, p.server, p.variant, p.clients) for p in points}
     assert len(names) == len(points)
-    assert {p.clients for p in points if p.suite == "db-sleep"} >= {1, 500}
 
 
 def test_the_handlers_alone_say_what_they_need() -> None:
-    done = printed("-S", database.FILE, "06-async")
+    done = printed("-S", measure.FILE, "06-async")
     assert done.returncode == 1
-    assert done.stderr.startswith("lab_database.py needs psycopg: ./bench.")
+    assert done.stderr.startswith("lab.py needs psycopg: ./bench.sh labs d")
     assert done.stderr.count("\n") == 1
-
-
-# The load -----------------------------------------------------------------
 
 
 def test_the_load_counts_each_error_by_what_is_said() -> None:
     good = b"HTTP/1.1 200 OK\r\n\r\n<p>It: works"
     bad = b"HTTP/1.1 503 Service Unavailable\r\n\r\n<p>503 Service: too many"
     port = answering(good, bad, b"")
-    done = printed("-m", database_load.__name__, port, 3, 0, 60, "/?a", "/?b")
-    assert done.returncode == 0, done.stderr
     # No time to begin in: nobody has asked.
+    done = printed("-m", load.__name__, port, 3, 0, 60, "/?a", "/?b")
     assert json.loads(done.stdout)["errors"] == {}
-    load = database_load.Load(port, 60, 60, ["/"])
-    for said in ("", "too many", "no good answer", "Connection refused"):
-        assert said in asyncio.run(load.ask("/"))
+    one = load.Load(port, 60, 60, ["/"])
+    for said in ("", "too many", "no good response", "Connection refused"):
+        assert said in asyncio.run(one.ask("/"))
 
 
 def test_figures_of_the_load() -> None:
-    load = database_load.Load(1, 2, 60, ["/"])
-    load.good = [load.begun + when for when in (0.5, 1.75)]
-    load.waits = [0.1, 0.1, 60.0]  # the third gave up
-    load.errors["no"] += 3
-    assert load.figures() == {
+    one = load.Load(1, 2, 60, ["/"])
+    one.good = [one.begun + when for when in (0.5, 1.75)]
+    one.waits = [0.1, 0.1, 60.0]  # the third gave up
+    one.errors["no"] += 3
+    assert one.figures() == {
         "good": 2, "seconds": 2.0, "errors": {"no": 3}, "gap_seconds": 1.25,
         "latency_ms": {"p50": 100.0, "p99": 60000.0},
     }
-    load.good.append(load.begun + 4)  # it began in time
-    assert load.figures()["seconds"] == 4.0
+    one.good.append(one.begun + 4)  # it began in time
+    assert one.figures()["seconds"] == 4.0
 
 
 # The database -------------------------------------------------------------
@@ -127,7 +109,7 @@ def test_figures_of_the_load() -> None:
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Postgres]:
     with postgres.postgres(8) as one:
-        one.sql(database.TABLE)
+        one.sql(measure.TABLE)
         yield one
 
 
@@ -167,7 +149,7 @@ def test_what_a_client_leaves_locked(
         f"alter role lab set idle_in_transaction_session_timeout = {timeout}"
     )
     with contextlib.ExitStack() as later:
-        database.leave_open(later, rig, number)
+        measure.leave_open(later, rig, number)
         if locked:
             assert not change() and not change()
             assert rig.connections() == 1
@@ -192,7 +174,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
             words, lambda family: backends(place), SECONDS, TMPDIR=place
         ) as (bench, family):
             started = backends(place)
-            servers = [p for p in family if database.FILE in p.cmdline()]
+            servers = [p for p in family if measure.FILE in p.cmdline()]
             bench.send_signal(number)
             ended = bench.wait(SECONDS)
         for each in servers:  # after a kill -9 nobody else ends it
@@ -219,15 +201,15 @@ def backends(place: str) -> list[psutil.Process]:
 
 @thorough
 @needs_postgres
-def test_the_shapes_hold(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_smoke(tmp_path: Path, monkeypatch: Patch) -> None:
     # A machine may be very busy.
     monkeypatch.setattr(server, "READY_SECONDS", SECONDS)
-    monkeypatch.setattr(database, "PATIENCE", SECONDS)
-    monkeypatch.setattr(database, "LIMIT", 8)  # 3 are the administrator's
-    monkeypatch.setattr(database, "TIMEOUT_SECONDS", 0.2)
-    monkeypatch.setattr(database, "BEFORE_SECONDS", 0.1)
-    monkeypatch.setattr(database, "VANISH_PATIENCE", 0.5)
-    monkeypatch.setattr(database, "cases", lambda *words: [
+    monkeypatch.setattr(measure, "PATIENCE", SECONDS)
+    monkeypatch.setattr(measure, "LIMIT", 8)  # 3 are the administrator's
+    monkeypatch.setattr(measure, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(measure, "BEFORE_SECONDS", 0.1)
+    monkeypatch.setattr(measure, "VANISH_PATIENCE", 0.5)
+    monkeypatch.setattr(measure, "cases", lambda *words: [
         Case("sleep", "06-async", 4, 8, ("/?sleep",)),
         Case("sleep", "06-blocking", 4, 4, ("/?sleep",)),
         Case("limit", "03", 0, 20, ("/?slow",)),

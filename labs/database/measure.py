@@ -1,6 +1,6 @@
 """``./bench.sh labs database``: PostgreSQL behind the servers.
 
-06_asyncio/lab_database.py asks a database where the servers sleep. Here
+lab.py beside this file asks a database where the servers sleep. Here
 one is started in a folder of its own, and clients ask each handler. Five
 parts: a query that sleeps, one that sleeps for long, so that connections
 run out, one that computes, a connection for each request, and a
@@ -9,7 +9,6 @@ transaction that a client leaves open.
 
 import contextlib
 import json
-import math
 import os
 import signal
 import subprocess
@@ -19,10 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from labs.database.load import GAVE_UP
+from labs.database.postgres import ROLE, Postgres, postgres, version
 from tools.bench.load import run_load
 from tools.bench.outcome import keep_raw
 from tools.bench.peers import start
-from tools.bench.postgres import ROLE, Postgres, postgres, version
 from tools.bench.server import Running, ServerError
 from tools.bench.session import Refused, Session, number_option, some_of
 from tools.bench.table import figure, title_of
@@ -32,11 +32,11 @@ from tools.peers import PYTHON, Peer
 from tools.servers import ROOT
 
 HELP = (
-    "06_asyncio/lab_database.py, PostgreSQL instead of a sleep (about 5 "
-    "minutes)"
+    "PostgreSQL behind threads, a pool and asyncio, instead of a sleep "
+    "(about 5 minutes)"
 )
-FILE = "06_asyncio/lab_database.py"
-LOAD = "tools.bench.experiments.database_load"
+FILE = "labs/database/lab.py"
+LOAD = "labs.database.load"
 DRIVER = Peer(
     "psycopg", "", "", (PYTHON,),
     ("psycopg", "psycopg-binary", "psycopg-pool"), "psycopg_pool",
@@ -105,36 +105,28 @@ class Case:
     @property
     def point(self) -> Point:
         """Its place in the results."""
-        pool = "one a request"
-        if self.connections:
-            pool = f"{self.connections} connection"
-            pool += "s" * (self.connections > 1)
+        number = self.connections
+        pool = f"{number or 'one a'} {'connection' if number else 'request'}"
         return Point(
             self.handler, f"db-{self.part}", self.clients,
             SLEEP if self.part == "sleep" else 0.0,
-            variant=self.vanishing or pool,
+            variant=self.vanishing or pool + "s" * (number > 1),
         )
 
 
 def cases(parts: tuple[str, ...], most: int) -> list[Case]:
     """What is measured; most: clients of the query that sleeps."""
-    every = [
-        Case("sleep", *pool, clients, ("/?sleep",))
-        for pool in SLEEPING for clients in SLEEP_CLIENTS if clients <= most
-    ]
-    every += [Case("limit", *pool, 200, ("/?slow",)) for pool in LIMITED]
-    every += [
-        Case("report", "06-async", connections, 50, ("/?report",))
-        for connections in (1, 2, 5, 10, 50)
-    ]
-    every += [
-        Case("connect", "06-async", connections, 10, ("/?lookup",))
-        for connections in (0, 10)
-    ]
     changing = (*("/?lookup",) * 4, "/?write")
-    every += [
-        Case("vanish", "06-async", 10, 20, changing, vanishing)
-        for vanishing in VANISHING
+    every = [
+        *(Case("sleep", *pool, clients, ("/?sleep",)) for pool in SLEEPING
+          for clients in SLEEP_CLIENTS if clients <= most),
+        *(Case("limit", *pool, 200, ("/?slow",)) for pool in LIMITED),
+        *(Case("report", "06-async", number, 50, ("/?report",))
+          for number in (1, 2, 5, 10, 50)),
+        *(Case("connect", "06-async", number, 10, ("/?lookup",))
+          for number in (0, 10)),
+        *(Case("vanish", "06-async", 10, 20, changing, each)
+          for each in VANISHING),
     ]
     return [case for case in every if case.part in parts]
 
@@ -151,19 +143,19 @@ def measure(session: Session) -> int:
         session.rounds([
             (case.point, partial(measure_one, session, database, case))
             for case in cases(options.database_parts, options.most_clients)
-        ], 1, told)
+        ], 1)
     session.show({
         "handler": title_of,
         "query": lambda p: p.suite.removeprefix("db-"),
         "clients": lambda p: f"{p.clients}",
-        "answers/s": figure("requests_per_second"),
+        "responses/s": figure("requests_per_second"),
         "p50 ms": figure("p50"),
         "p99 ms": figure("p99"),
         "refused": figure("refused"),
         "gave up": figure("gave_up"),
         "open": figure("connections"),
-        "no answer s": figure("gap_seconds", "{:.1f}"),
-    }, "open: connections at the database; no answer: the longest time")
+        "no response s": figure("gap_seconds", "{:.1f}"),
+    }, "open: connections at the database; no response: the longest time")
     return session.status()
 
 
@@ -214,8 +206,7 @@ class Watch:
 
     def __init__(self, database: Postgres, process: Running) -> None:
         self.database, self.process = database, process
-        self.begun = time.monotonic()
-        self.looked = 0.0
+        self.begun = self.looked = time.monotonic()
         self.connections = self.threads = 0
         self.then: Callable[[], object] | None = None  # once, after a while
 
@@ -243,7 +234,7 @@ def leave_open(
     other = subprocess.Popen(
         [str(database.programs / "psql"), *database.login(ROLE)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-        start_new_session=True, cwd=database.folder, **database.user,
+        **database.how,
     )
     later.enter_context(other)
     later.callback(other.kill)
@@ -265,7 +256,7 @@ def fill(one: Run, text: str, watch: Watch) -> None:
         number for why, number in errors.items()
         if "too many clients" in why or "connection slots" in why
     )
-    gave_up = errors.get("no answer in time", 0)
+    gave_up = errors.get(GAVE_UP, 0)
     one.requests, one.seconds = said["good"], said["seconds"]
     one.failed = sum(errors.values())
     one.requests_per_second = round(one.requests / (one.seconds or 1), 3)
@@ -279,14 +270,4 @@ def fill(one: Run, text: str, watch: Watch) -> None:
         "gap_seconds": said["gap_seconds"],
     }
     if not one.requests and not gave_up:  # to be too slow is a result
-        one.error = f"no good answer: {', '.join(errors)}"
-
-
-def told(one: Run) -> str:
-    """One line on a run for the screen."""
-    within = one.latency_ms.get("p99", math.inf)
-    return (
-        f"{one.requests_per_second or 0:,.1f} answers/s, 99 % within "
-        f"{within:,.0f} ms, {one.failed} errors, "
-        f"{one.extra['connections']:.0f} connections"
-    )
+        one.error = f"no good response: {', '.join(errors)}"

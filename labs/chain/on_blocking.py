@@ -6,7 +6,7 @@ socket that switches to another greenlet meanwhile.
 
 from typing import Any
 
-from tools.bench.peers.number import END, MOST, response
+from labs.chain.number import END, MOST, response
 
 
 def talk(sock: Any) -> None:

@@ -5,8 +5,8 @@ import socket
 
 from gevent.server import StreamServer
 
-from tools.bench.peers.chain_blocking import talk
-from tools.bench.peers.number import BACKLOG, address
+from labs.chain.number import BACKLOG, address
+from labs.chain.on_blocking import talk
 
 if __name__ == "__main__":
     listener = StreamServer.get_listener(address(), BACKLOG, socket.AF_INET)

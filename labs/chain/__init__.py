@@ -1,0 +1,1 @@
+"""The lab about coroutine servers, with the load of 2010."""

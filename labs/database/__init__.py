@@ -1,0 +1,1 @@
+"""The lab about a database instead of a sleep."""

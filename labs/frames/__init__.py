@@ -1,0 +1,1 @@
+"""The lab about large frames, and who copies them."""

@@ -1,0 +1,1 @@
+"""The lab about the GIL: what it lets threads share."""
