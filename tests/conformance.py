@@ -29,7 +29,7 @@ from tools.data.rules_seen import (
     place,
 )
 from tools.rules import RULES
-from tools.servers import LESSONS, SERVERS, SKETCHES, Server
+from tools.servers import LESSONS, ROOT, SERVERS, SKETCHES, Server
 
 # Settings that choose tests or stop a run: then it is not a whole one.
 CHOOSING = (
@@ -173,8 +173,10 @@ class Recorder:
             }
             return {name: row for name, row in rows.items() if row}
 
+        inside = self.file.is_relative_to(ROOT)
+        file = self.file.relative_to(ROOT) if inside else self.file.name
         return Conformance(
-            command=f"./test.sh {self.option} docs/data/{self.file.name}",
+            command=f"./test.sh {self.option} {file}",
             started=self.started,
             commit=preflight.commit(),
             machine=preflight.machine(
