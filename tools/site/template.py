@@ -1,5 +1,6 @@
 """The HTML of page elements: Jinja templates, in the folder templates."""
 
+import re
 from pathlib import Path
 
 import jinja2
@@ -12,5 +13,9 @@ ENVIRONMENT = jinja2.Environment(
 
 
 def html(name: str, **facts: object) -> str:
-    """A template with these facts; text is escaped, Markup is not."""
-    return ENVIRONMENT.get_template(f"{name}.html").render(facts)
+    """A template with these facts; text is escaped, Markup is not.
+
+    Line breaks between tags are the template's own and left out.
+    """
+    made = ENVIRONMENT.get_template(f"{name}.html").render(facts)
+    return re.sub(r">\s*\n\s*<", "><", made.strip())
