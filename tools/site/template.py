@@ -12,7 +12,7 @@ ENVIRONMENT = jinja2.Environment(
 )
 
 
-def html(name: str, **facts: object) -> str:
+def html(name: str, /, **facts: object) -> str:
     """A template with these facts; text is escaped, Markup is not.
 
     Line breaks between tags are the template's own and left out.
