@@ -64,8 +64,13 @@ RULES = {
     for part, rules in _read("rules.toml").items()
     for name, (text, where) in rules.items()
 }
+_RFCS = _read("rfc.toml")
+CHAPTERS = {  # RFC, number -> name
+    tuple(where.split(", ")): name
+    for where, name in _RFCS.pop("chapters").items()
+}
 REQUIREMENTS = tuple(
     Requirement(*where.split(", "), *row)
-    for where, rows in _read("rfc.toml").items()
+    for where, rows in _RFCS.items()
     for row in rows
 )

@@ -11,7 +11,7 @@ from tests.site.conftest import Render
 from tools.data import rules_seen
 from tools.data.results import Results
 from tools.data.rules_seen import Cell, Conformance
-from tools.rules import REQUIREMENTS, RULES, Rule
+from tools.rules import CHAPTERS, REQUIREMENTS, RULES, Rule
 from tools.servers import SERVERS
 from tools.site import contract
 from tools.site.figures import DASH
@@ -164,8 +164,8 @@ def counts(html: str) -> list[str]:
 def test_every_line_of_the_rfcs_is_a_row(render: Render) -> None:
     html = render(LINES)
     rows = html.count('<th scope="row">')
-    assert rows == len(contract.CHAPTERS) + 1 + len(REQUIREMENTS)
-    assert {each.chapter for each in REQUIREMENTS} == set(contract.CHAPTERS)
+    assert rows == len(CHAPTERS) + 1 + len(REQUIREMENTS)
+    assert {each.chapter for each in REQUIREMENTS} == set(CHAPTERS)
     for each in REQUIREMENTS:
         assert each.why in text_of(html) and each.but in text_of(html)
     ours = [each for each in REQUIREMENTS if each.rules]

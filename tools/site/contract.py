@@ -23,7 +23,7 @@ from tools.data.rules_seen import (
     Cell,
     Conformance,
 )
-from tools.rules import REQUIREMENTS, RULES, Requirement, Rule
+from tools.rules import CHAPTERS, REQUIREMENTS, RULES, Requirement, Rule
 from tools.servers import LESSONS, SERVERS, Server
 from tools.site import options
 from tools.site.errors import SiteError
@@ -38,26 +38,6 @@ SECTIONS = {  # name in a fence -> part of tools/rules.toml
     "faults": "Standing up to clients",
     "files": "Files",
     "engines": "Engines and workers",
-}
-CHAPTERS = {
-    ("9110", "2"): "Conformance",
-    ("9110", "3"): "Terminology and core concepts",
-    ("9110", "4"): "Identifiers",
-    ("9110", "5"): "Fields",
-    ("9110", "6"): "Message abstraction",
-    ("9110", "7"): "Routing messages",
-    ("9110", "8"): "Representation data",
-    ("9110", "9"): "Methods",
-    ("9110", "10"): "Message context",
-    ("9110", "15"): "Status codes",
-    ("9112", "2"): "Message",
-    ("9112", "3"): "Request line",
-    ("9112", "4"): "Status line",
-    ("9112", "5"): "Field syntax",
-    ("9112", "6"): "Message body",
-    ("9112", "7"): "Transfer codings",
-    ("9112", "9"): "Connection management",
-    ("9112", "10"): "Messages as data",
 }
 # The bridge from a sketch to its server: what a client does, and the rules
 # that say what should come of it.

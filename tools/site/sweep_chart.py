@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -56,8 +57,7 @@ class Line:
         return ""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a point is drawn, and what it says."""
 
     x: str
@@ -66,34 +66,13 @@ class Place:
     rate: float
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """What is drawn of a line; whose it is, "" for the reference."""
 
     line: Line
     who: str
     places: list[Place]
     band: str  # the path from the lowest to the highest of several
-
-    @property
-    def name(self) -> str:
-        """The server's."""
-        return self.line.server.name
-
-    @property
-    def shape(self) -> str:
-        """The path of a point."""
-        return SHAPES[self.line.server.step]
-
-    @property
-    def style(self) -> str:
-        """The classes of its shapes."""
-        return self.line.style + (" seven-ownline" if self.who else "")
-
-    @property
-    def last(self) -> Place:
-        """Where it ends."""
-        return self.places[-1]
 
 
 class _Axes:
@@ -178,7 +157,8 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     chart = html(
         "sweep", uid=uid, title=title, height=HEIGHT, axes=axes,
         traces=traces, ends=ends, names=_names(ends), px=svg.px, cross=CROSS,
-        write=figure(RATE).write, axis=Markup(clients_axis(HEIGHT)),
+        shapes=SHAPES, write=figure(RATE).write,
+        axis=Markup(clients_axis(HEIGHT)),
     )
     return frame(uid, title, keys, chart, _sweep_table(lines), caption)
 
@@ -191,11 +171,11 @@ def clients_axis(height: float) -> str:
 
 def _names(ends: list[Trace]) -> list[tuple[Trace, float]]:
     """Each line's name at the right, kept from covering each other."""
-    placed = sorted(ends, key=lambda trace: trace.last.y)
+    placed = sorted(ends, key=lambda trace: trace.places[-1].y)
     heights: list[float] = []
     for trace in placed:
         least = heights[-1] + LABEL_GAP if heights else 0.0
-        heights.append(max(trace.last.y, least))
+        heights.append(max(trace.places[-1].y, least))
     limit = float(HEIGHT)
     for at in reversed(range(len(heights))):  # push up what is too low
         heights[at] = min(heights[at], limit)
