@@ -35,7 +35,7 @@ from tests.process import (
 from tests.solutions import Solution, solutions
 from tools.common.launch import UnseenError, check_seen, why_no_uring
 from tools.common.raw_client import transcript
-from tools.data import sketches_seen
+from tools.data import rules_seen
 from tools.data.rules_seen import sides
 from tools.rules import RULES
 from tools.servers import (
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # A shell ignores Ctrl-C for what it runs behind itself.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if conformance.asked(config)[0]:
+    if conformance.asked(config):
         config.option.all = True  # only a whole run is written
     config.stash[THOROUGH_KEY] = Counter()
     config.stash[SERVERS_KEY] = SERVERS
@@ -172,7 +172,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def tried(server: Server, name: str) -> bool:
     """Is this rule or lesson tried on this server? "": not known yet."""
     if server in SKETCHES:
-        return not name or name in sketches_seen.TRIED
+        return not name or name in rules_seen.TRIED
     return not isinstance(server, Solution) or not name or server.keeps(name)
 
 
@@ -319,7 +319,7 @@ def expect_broken(
     mark = item.get_closest_marker("rule")
     assert mark
     name = getattr(item, "originalname", item.name)
-    if recording or name in sketches_seen.failed(
+    if recording or name in rules_seen.failed(
         recorded_sketches(), mark.args[0], sketch.name
     ):
         item.add_marker(pytest.mark.xfail(
@@ -327,7 +327,10 @@ def expect_broken(
         ))
 
 
-recorded_sketches = functools.cache(sketches_seen.load)
+@functools.cache
+def recorded_sketches() -> rules_seen.Conformance:
+    """The committed run of the sketches."""
+    return rules_seen.load(rules_seen.SKETCHED)
 
 
 class OwnScheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.solutions import COMMON, TOUCHED, solutions
-from tools.rfc import REQUIREMENTS
-from tools.rules import RULES
-from tools.servers import LESSONS, SERVERS, Server
+from tools.data import rules_seen
+from tools.data.made import everything
+from tools.data.rules_seen import EXPECTED, PASSED, SKIPPED, place, sides
+from tools.rules import REQUIREMENTS, RULES
+from tools.servers import LESSONS, SERVERS, YES, Server
 
 SOURCES = "\n".join(
     path.read_text() for path in Path(__file__).parent.glob("test_*.py")
@@ -33,6 +35,40 @@ def test_exemptions_are_rules_with_reasons(each: Server) -> None:
         assert name in RULES, f"{each.name} is exempt from no rule: {name}"
         assert len(reason) > 10, f"{name}: {reason!r}"
     assert len(each.exempt) == len(each.exemptions), "named twice"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_record_of_a_rule_says_what_the_list_says(rule: str) -> None:
+    """Which servers keep it. No? ./test.sh --conformance FILE."""
+    run = rules_seen.load(rules_seen.FILE)
+    cells = run.rules[rule]
+    steps = [each.step for each in SERVERS if each.name in cells]
+    assert set(cells) == {
+        each.name for each in SERVERS if min(steps) <= each.step <= max(steps)
+    }
+    python = [int(part) for part in re.findall(r"\d+", run.machine.python)]
+    for server in SERVERS:
+        if server.name in cells:
+            exempt = server.is_exempt(rule, python)
+            outcome = EXPECTED if exempt else PASSED
+            assert cells[server.name].outcome in (outcome, SKIPPED), server
+
+
+def test_the_record_of_the_lessons_is_their_table() -> None:
+    run = rules_seen.load(rules_seen.FILE)
+    assert {
+        lesson: {where: cell.outcome for where, cell in row.items()}
+        for lesson, row in run.lessons.items()
+    } == {
+        lesson: {
+            place(server.name, side): PASSED if does == YES else EXPECTED
+            for server in SERVERS
+            for side, does in sides(lesson, server.lessons[lesson]).items()
+        }
+        for lesson in LESSONS
+    }
+    (made,) = (each for each in everything() if each.name == "conformance")
+    assert run.command.replace(" --all", "") == made.command
 
 
 def test_rules_have_text_and_place() -> None:

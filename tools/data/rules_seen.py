@@ -2,28 +2,47 @@
 
 ``./test.sh --conformance FILE`` writes what the tests of each rule of the
 contract and of each cell of the table of lessons did on each server.
-`FILE` is the committed one, shown on the site.
+``./test.sh --sketches FILE`` tries the rules on the sketches and writes the
+same of them: a sketch breaks a rule where a test of it failed, and the cell
+names these tests. `FILE` and `SKETCHED` are the committed ones.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tools.common.files import read_json, reading, save_json
 from tools.data.results import DATA, Machine
-from tools.servers import LESSONS, NO, POOL, YES, Server
+from tools.rules import RULES
+from tools.servers import NO, POOL, YES
 
 SCHEMA = 1
 FILE = DATA / "conformance.json"
+SKETCHED = DATA / "sketches.json"
 AGAIN = "record again with ./test.sh --conformance docs/data/conformance.json"
 
-# What a test can do.
-PASSED = "passed"
+# What a test can do; the worst comes first.
 FAILED = "failed"
 EXPECTED = "expected"  # it failed, as the list of servers says it must
+PASSED = "passed"
 SKIPPED = "skipped"
-OUTCOMES = (PASSED, FAILED, EXPECTED, SKIPPED)
+OUTCOMES = (FAILED, EXPECTED, PASSED, SKIPPED)
+
+# A sketch has no command line, so the other parts make no sense for it.
+PARTS = ("Answering", "Refusing", "Standing up to clients")
+NOT_TRIED = {
+    "work": "a sketch has no option that makes it compute",
+    "slow-reader": "it takes long, and fills the memory",
+    "no-descriptors": "it takes long",
+    "nonsense": "it takes long: each of a thousand could be the last",
+    "never-mixed": "what comes of it on a sketch depends on the moment",
+    "worker-killed": "a sketch has no option for its workers",
+    "parent-killed": "a sketch has no option for its workers",
+}  # fmt: skip
+TRIED = tuple(
+    name for name, rule in RULES.items()
+    if rule.part in PARTS and name not in NOT_TRIED
+)
 
 
 @dataclass
@@ -47,11 +66,8 @@ class Cell:
 
     @property
     def outcome(self) -> str:
-        """One of OUTCOMES for them all: one that fails is enough."""
-        for outcome in (FAILED, EXPECTED, PASSED):
-            if getattr(self, outcome):
-                return outcome
-        return SKIPPED
+        """The worst of OUTCOMES that a test had."""
+        return next((each for each in OUTCOMES if getattr(self, each)), "")
 
     def add(self, outcome: str, why: str = "") -> None:
         """Count one more test."""
@@ -71,11 +87,10 @@ class Conformance:
     totals: how many tests did what, those without a rule too.
     """
 
-    command: str  # as typed
+    command: str  # what makes it
     started: str  # ISO 8601 with offset
     commit: str  # "" outside git; ends in "+" if files were changed
     machine: Machine
-    tools: dict[str, str]  # name -> version
     seconds: float
     totals: dict[str, int]
     rules: Table = field(default_factory=dict)
@@ -109,35 +124,10 @@ def sides(lesson: str, value: str) -> dict[str, str]:
     return {"below": YES, "above": NO}
 
 
-def lacks(
-    run: Conformance, rules: Iterable[str], servers: Sequence[Server]
-) -> Iterator[str]:
-    """What has to be in a run and is not, as the rest of a sentence."""
-    step_of = {server.name: server.step for server in servers}
-    for rule in rules:
-        cells = run.rules.get(rule, {})
-        steps = [step_of[name] for name in cells if name in step_of]
-        if not steps:
-            yield f"nothing about the rule {rule!r}"
-        # The tests of a rule are for a range of steps.
-        for server in servers:
-            here = steps and min(steps) <= server.step <= max(steps)
-            if here and server.name not in cells:
-                yield f"nothing about the rule {rule!r} for {server.name}"
-    for server in servers:
-        if not any(server.name in cells for cells in run.rules.values()):
-            yield f"no rule for {server.name}"
-        for lesson in LESSONS:
-            for side in sides(lesson, server.lessons[lesson]):
-                where = place(server.name, side)
-                if where not in run.lessons.get(lesson, {}):
-                    yield f"nothing about the lesson {lesson!r} for {where}"
-
-
-def load(file: Path, again: str = AGAIN) -> Conformance:
+def load(file: Path) -> Conformance:
     """Read a recorded run. Raises DataError if it is unusable."""
     with reading(file, "a recorded test run"):
-        data: dict[str, Any] = read_json(file, SCHEMA, again)
+        data: dict[str, Any] = read_json(file, SCHEMA, AGAIN)
         data["machine"] = Machine(**data["machine"])
         for key in ("rules", "lessons"):
             data[key] = {
@@ -145,3 +135,14 @@ def load(file: Path, again: str = AGAIN) -> Conformance:
                 for name, cells in data[key].items()
             }
         return Conformance(**data)
+
+
+def failed(run: Conformance, rule: str, sketch: str) -> list[str]:
+    """The tests of a rule that failed on a sketch, by name."""
+    cell = run.rules.get(rule, {}).get(sketch)
+    return cell.why if cell and cell.outcome == EXPECTED else []
+
+
+def broken(run: Conformance, sketch: str) -> list[str]:
+    """The rules that a sketch breaks, in the order of the contract."""
+    return [name for name in RULES if failed(run, name, sketch)]

@@ -7,6 +7,7 @@ page Compare (docs/assets/compare.js) goes by data-server.
 
 from dataclasses import dataclass
 from html import escape
+from itertools import accumulate
 
 from tools.data.results import Point
 from tools.servers import Server
@@ -21,9 +22,9 @@ from tools.site.figures import (
     value,
     values,
 )
+from tools.site.template import html
 
 LABEL = 21  # px from the top of a row to its first bar
-BAR, OWN = 14, 10  # px of a bar, and of one beside the reference
 STEP = 17  # px from one bar to the next
 BETWEEN = 4  # px more below the row for each of its bars
 AXIS = 26  # px below the bars
@@ -40,13 +41,18 @@ class Bar:
     kind: str = "bar"
     which: str = ""
 
+    @property
+    def several(self) -> bool:
+        """Is it of several people's results?"""
+        return isinstance(self.point, Several)
+
     def said(self, name: str) -> str:
         """The number in words, or why there is none."""
         found, low_high = value(self.point, name), spread(self.point, name)
         if found is None:
             return self.point.reason or "not measured"
         write = figure(name).write
-        if not isinstance(self.point, Several) or low_high is None:
+        if not self.several or low_high is None:
             return write(found)
         low, high = map(write, low_high)
         return f"{write(found)} ({low} to {high})"
@@ -118,19 +124,24 @@ def row_chart(
     ends = [end for bar in every for end in values(bar.point, name)]
     most, meaning = limit or (0.0, "")
     top = max([*ends, most]) or 1.0
-    plot = sum(row.height for row in rows)
-    drawing = [_grid(name, top, plot)]
+    *above, plot = accumulate((row.height for row in rows), initial=0)
+    drawing = _grid(name, top, plot)
     if most:
         x = svg.percent(most / top)
-        drawing.append(svg.line((x, x), (0, plot), "seven-possible"))
-    y = 0
-    for row in rows:
-        drawing.append(_row(row, name, top, y, most))
-        y += row.height
-    if any(
-        spread(bar.point, name) for bar in every
-        if not isinstance(bar.point, Several)
-    ):
+        drawing += svg.line((x, x), (0, plot), "seven-possible")
+
+    def end_of(bar: Bar) -> float:
+        """Where its number stands, which no line may cross."""
+        end = max(values(bar.point, name))
+        return most if most * 0.8 < end < most else end
+
+    drawing += html(
+        "bars", rows=list(zip(rows, above, strict=True)), name=name, top=top,
+        label=LABEL, step=STEP, mark=MARK, end_of=end_of, value=value,
+        spread=spread, write=figure(name).write, percent=svg.percent,
+        px=svg.px,
+    )
+    if any(spread(b.point, name) for b in every if not b.several):
         keys = [*keys, ("spread", "lowest to highest run")]
     if most:
         keys = [*keys, ("possible", meaning)]
@@ -139,7 +150,7 @@ def row_chart(
         uid, title, keys,
         svg.chart(
             uid, title, f"{figure(name).axis}: {words}", plot + AXIS,
-            "".join(drawing), "bars",
+            drawing, "bars",
         ),
         _bars_table(rows, name, what), caption,
     )
@@ -173,59 +184,6 @@ def _tick(name: str, tick: float) -> str:
     if name == "peak_memory":
         tick /= 1e6
     return f"{tick:,.4g}" if tick < 1000 else f"{tick:,.0f}"
-
-
-def _row(row: Row, name: str, top: float, y: int, limit: float) -> str:
-    marked = bool(row.server) and row.bars[0].kind == "mark"
-    label = f"{row.name}  {row.title}" if row.title else row.name
-    if marked:
-        label = f"{MARK} {label}"
-    kind = "label seven-label--mark" if marked else "label"
-    parts = [svg.label(label, 0, y + 15, kind)]
-    y += LABEL
-    for bar in row.bars:
-        parts.append(_bar(bar, name, top, y, limit))
-        y += STEP
-    return svg.element(
-        "g", "".join(parts), data_server=row.server or None,
-        data_height=row.height,
-    )
-
-
-def _bar(bar: Bar, name: str, top: float, y: float, limit: float) -> str:
-    found, low_high = value(bar.point, name), spread(bar.point, name)
-    height = OWN if bar.kind == "own" else BAR
-    middle = y + height / 2
-    if found is None:
-        why = f"{DASH} {bar.said(name)}"
-        return svg.label(why, 0, middle + 4, "value")
-
-    def rect(kind: str, begin: float, end: float) -> str:
-        return svg.element(
-            "rect", class_=f"seven-{kind}", x=svg.percent(begin / top), y=y,
-            height=height, width=svg.percent((end - begin) / top),
-        )
-
-    parts = [rect(bar.kind, 0, found)]
-    words = figure(name).write(found)
-    if isinstance(bar.point, Several):
-        if low_high is not None:
-            parts.append(rect("band", *low_high))
-    else:
-        words += " yours" if bar.kind == "own" else ""
-        if low_high is not None:
-            low, high = (svg.percent(end / top) for end in low_high)
-            ends = (middle - 3, middle + 3)
-            parts += [
-                svg.line((low, high), (middle, middle), "seven-spread"),
-                svg.line((low, low), ends, "seven-spread"),
-                svg.line((high, high), ends, "seven-spread"),
-            ]
-    end = max(values(bar.point, name))
-    if limit * 0.8 < end < limit:
-        end = limit  # or the number would lie across that line
-    label = svg.label(words, 7, 4, "value")
-    return "".join(parts) + svg.at(svg.percent(end / top), middle, label)
 
 
 def _sentence(row: Row, name: str) -> str:

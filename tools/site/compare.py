@@ -4,12 +4,12 @@ A script (docs/assets/compare.js) brings them to life; without one they are
 not shown, and everything else on the page is.
 """
 
-from html import escape
 from typing import Any
 
 from tools.servers import NO, SERVERS, YES, Server
 from tools.site import options
 from tools.site.fence_call import fence, uid
+from tools.site.template import html
 
 
 def family(server: Server) -> str:
@@ -36,26 +36,9 @@ def presets() -> dict[str, list[str]]:
 
 def _render(chosen: dict[str, str], md: Any) -> str:
     """A box for each server, and buttons for some together."""
-    buttons = "".join(
-        f'<button type="button" class="md-button" aria-pressed="false" '
-        f'data-servers="{escape(" ".join(names))}">{escape(words)}</button>'
-        for words, names in presets().items()
-    )
-    boxes = "".join(
-        f'<label><input type="checkbox" checked value="{server.name}"> '
-        f"<span><strong>{server.name}</strong> "
-        f"<small>{escape(server.title)}</small></span></label>"
-        for server in SERVERS
-    )
-    return (
-        f'<div class="seven-compare" id="{uid(md, "compare servers")}" '
-        'data-search-exclude><p class="seven-compare-plain">With a script, '
-        "servers can be chosen here. Without one you see them all.</p>"
-        '<div class="seven-compare-live" hidden>'
-        '<fieldset class="seven-filter"><legend>Which servers?</legend>'
-        f'<div class="seven-presets">{buttons}</div>'
-        f'<div class="seven-choices">{boxes}</div>'
-        '<p class="seven-shown" role="status"></p></fieldset></div></div>'
+    return html(
+        "compare", id=uid(md, "compare servers"), presets=presets(),
+        servers=SERVERS,
     )
 
 

@@ -20,7 +20,6 @@ from tools.site import (
     inline_number,
     options,
     result_tables,
-    rules_table,
     sweep_chart,
 )
 from tools.site.errors import SiteError
@@ -127,17 +126,6 @@ def _machine(chosen: dict[str, str], md: Any) -> str:
     return result_tables.machine()
 
 
-def _lessons(chosen: dict[str, str], md: Any) -> str:
-    """The table of lessons, as the recorded run of the tests saw it."""
-    run = rules_table.recorded()
-    servers = options.servers(chosen.get("servers", "all"))
-    servers = rules_table.known(run, servers)
-    rules_table.check_lessons(run, servers)
-    return result_tables.lessons(
-        servers, uid(md, "lessons"), rules_table.caption(run)
-    )
-
-
 def _raw(chosen: dict[str, str], md: Any) -> str:
     """What ab printed in the first run of a suite, unchanged."""
     server = options.server(chosen["server"]).name
@@ -155,5 +143,4 @@ experiment = fence(
     _experiment, "run suite figures", "against mark rows clients caption",
 )
 machine = fence(_machine)
-lessons = fence(_lessons, "", "servers")
 raw = fence(_raw, "server suite", "clients")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from html import escape
 
 from tools.data.results import SUITES, Point, Results
-from tools.servers import LESSONS, Server
+from tools.servers import Server
 from tools.site import data, elements
 from tools.site.errors import SiteError
 from tools.site.figures import cell, figure, required
@@ -156,25 +156,6 @@ def machine() -> str:
     ]
     head = ["What", *columns]
     return elements.table(head, body, "Where the numbers were measured")
-
-
-def lessons(servers: list[Server], uid: str, caption: str) -> str:
-    """What each server can do that the one before could not."""
-    body = [
-        [escape(words)]
-        + [
-            f'<span class="seven-{answer.split()[0]}">{escape(answer)}</span>'
-            for server in servers
-            if (answer := server.lessons[key])
-        ]
-        for key, words in LESSONS.items()
-    ]
-    head = ["What it can do", *(server.name for server in servers)]
-    return (
-        f'<figure class="seven-seen" id="{uid}">'
-        f"{elements.table(head, body, 'What each server can do')}"
-        f"<figcaption>{caption}</figcaption></figure>"
-    )
 
 
 def raw_output(text: str, heading: str) -> str:

@@ -1,9 +1,11 @@
 """The sweep as inline SVG: requests/s over clients, a line a server."""
 
-import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from tools.data.results import Point
 from tools.servers import SERVERS, Server
@@ -11,6 +13,7 @@ from tools.site import data, elements, svg
 from tools.site.charts import POSSIBLE, RATE, beside_keys, frame
 from tools.site.data import Several
 from tools.site.figures import cell, figure, spread, value, values
+from tools.site.template import html
 
 HEIGHT = 380  # px of the plot
 LABEL_GAP = 17  # px between the names at the right
@@ -25,7 +28,6 @@ SHAPES = {
     6: "M-4.5 0A4.5 4.5 0 1 1 4.5 0A4.5 4.5 0 1 1 -4.5 0Z",
     7: "M0 -6L1.8 -1.8L6 0L1.8 1.8L0 6L-1.8 1.8L-6 0L-1.8 -1.8Z",
 }
-
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,22 @@ class Line:
         return ""
 
 
-def _rate(point: Point) -> float:
-    return value(point, RATE) or 0.0
+class Place(NamedTuple):
+    """Where a point is drawn, and what it says."""
+
+    x: str
+    y: float
+    clients: int
+    rate: float
 
 
-def _good(points: list[Point]) -> list[Point]:
-    return [point for point in points if _rate(point) > 0]
+class Trace(NamedTuple):
+    """What is drawn of a line; whose it is, "" for the reference."""
+
+    line: Line
+    who: str
+    places: list[Place]
+    band: str  # the path from the lowest to the highest of several
 
 
 class _Axes:
@@ -68,14 +80,13 @@ class _Axes:
 
     def __init__(self, lines: list[Line]) -> None:
         points = [
-            p for line in lines for p in _good([*line.points, *line.own])
+            point for line in lines for point in (*line.points, *line.own)
+            if value(point, RATE)
         ]
-        ends = [_rate(p) for p in points]
-        ends += [
-            rate for p in points if isinstance(p, Several)
-            for rate in values(p, RATE)
-        ]
-        ends += [p.possible for p in points if p.possible]
+        ends = [p.possible or 0.0 for p in points]
+        for p in points:  # of one, its median counts; of several, all
+            several = isinstance(p, Several)
+            ends += values(p, RATE) if several else [value(p, RATE) or 0.0]
         ends = [rate for rate in ends if rate > 0] or [1.0, 10.0]
         self.clients = max([2, *(p.clients for p in points)])
         self.low, self.high = min(ends) / 1.3, max(ends) * 1.15
@@ -84,39 +95,31 @@ class _Axes:
     def part(self, clients: float) -> float:
         return math.log(clients) / math.log(self.clients)
 
-    def x(self, clients: float) -> str:
-        return svg.percent(self.part(clients))
-
     def y(self, rate: float) -> float:
         part = math.log(rate / self.low) / math.log(self.high / self.low)
         return round(8 + (HEIGHT - 8) * (1 - part), 1)
 
-    def at(self, point: Point, content: str) -> str:
-        return svg.at(self.x(point.clients), self.y(_rate(point)), content)
+    def place(self, clients: int, rate: float) -> Place:
+        x = svg.percent(self.part(clients))
+        return Place(x, self.y(rate), clients, rate)
 
-    def between(self, one: Point, two: Point) -> str:
-        return svg.line(
-            (self.x(one.clients), self.x(two.clients)),
-            (self.y(_rate(one)), self.y(_rate(two))),
-        )
-
-    def grid(self) -> str:
-        """Lines with their numbers, and the line of what is possible."""
-        parts = [svg.label("requests/s", -50, -6, "tick seven-axis")]
-        parts.append(clients_axis(HEIGHT))
+    def rates(self) -> Iterator[tuple[float, str]]:
+        """Where a line goes across, and its number."""
         for rate in svg.powers(self.low, self.high, 10):
-            y = self.y(rate)
-            parts.append(svg.line(("0", "100%"), (y, y), "seven-grid"))
-            parts.append(svg.label(f"{rate:,.0f}", -12, y + 4, "tick", "end"))
-        parts += [
-            svg.column(self.x(clients), HEIGHT, f"{clients:,.0f}")
-            for clients in svg.powers(1, self.clients, 8)
+            yield self.y(rate), f"{rate:,.0f}"
+
+    def columns(self) -> Markup:
+        return Markup("".join(
+            svg.column(svg.percent(self.part(many)), HEIGHT, f"{many:,.0f}")
+            for many in svg.powers(1, self.clients, 8)
+        ))
+
+    def trace(self, line: Line, points: list[Point], who: str) -> Trace:
+        places = [
+            self.place(point.clients, rate) for point in points
+            if (rate := value(point, RATE))
         ]
-        if self.delay is not None:
-            ends = (self.y(1 / self.delay), self.y(self.clients / self.delay))
-            across = (self.x(1), self.x(self.clients))
-            parts.append(svg.line(across, ends, "seven-possible"))
-        return "".join(parts)
+        return Trace(line, who, places, self.band(points))
 
     def band(self, points: list[Point]) -> str:
         """From the lowest to the highest of several, over the clients.
@@ -134,49 +137,29 @@ class _Axes:
             return ""
         there = [f"{x:.2f} {low:g}" for x, low, _ in ends]
         back = [f"{x:.2f} {high:g}" for x, _, high in reversed(ends)]
-        return svg.element(
-            "svg",
-            svg.element("path", d=f"M{'L'.join([*there, *back])}Z"),
-            class_="seven-between", width="100%", height=HEIGHT,
-            viewBox=f"0 0 100 {HEIGHT}", preserveAspectRatio="none",
-        )
+        return f"M{'L'.join([*there, *back])}Z"
 
 
 def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     """Requests/s over clients, both logarithmic, a line a server."""
     axes = _Axes(lines)
-    ends = [(ln, good[-1]) for ln in lines if (good := _good(ln.points))]
-    drawing = [axes.grid()]
-    drawing += [
-        _of(line, _line(axes, line, line.own, data.who()))
-        + _of(line, _line(axes, line, line.points))
-        for line in lines
+    every = [
+        axes.trace(line, points, who) for line in lines
+        for points, who in ((line.own, data.who()), (line.points, ""))
     ]
-    drawing += _names(axes, ends)
-    words, notes = [], []
-    for line, last in ends:
-        name = line.server.name
-        words.append(
-            f"{name} reaches {figure(RATE).write(_rate(last))} requests per "
-            f"second at {last.clients} clients;"
-        )
-        if line.end:
-            cross = svg.element("path", class_="seven-end", d=CROSS)
-            drawing.append(_of(line, axes.at(last, cross)))
-            notes.append(
-                f'<li data-server="{name}"><strong>{name}</strong> ends at '
-                f"{last.clients:,} clients: {escape(line.end)}</li>"
-            )
+    traces = [trace for trace in every if trace.places]
+    ends = [trace for trace in traces if not trace.who]
     keys = [("ideal", POSSIBLE)]
     if any(line.own for line in lines):
         keys += beside_keys("ownline")
-    if notes:
+    if any(trace.line.end for trace in ends):
         keys.append(("end", "the line ends here, the reason is below"))
-    chart = svg.chart(
-        uid, title, " ".join(words), HEIGHT + 46, "".join(drawing), "sweep"
+    chart = html(
+        "sweep", uid=uid, title=title, height=HEIGHT, axes=axes,
+        traces=traces, ends=ends, names=_names(ends), px=svg.px, cross=CROSS,
+        shapes=SHAPES, write=figure(RATE).write,
+        axis=Markup(clients_axis(HEIGHT)),
     )
-    if notes:
-        chart += f'<ul class="seven-notes">{"".join(notes)}</ul>'
     return frame(uid, title, keys, chart, _sweep_table(lines), caption)
 
 
@@ -186,74 +169,18 @@ def clients_axis(height: float) -> str:
     return svg.label("clients at once", "100%", height + 36, kind, "end")
 
 
-def _of(line: Line, content: str) -> str:
-    """What belongs to a server, so that it can be hidden."""
-    if not content:
-        return ""
-    return svg.element("g", content, data_server=line.server.name)
-
-
-def _line(
-    axes: _Axes, line: Line, points: list[Point], who: str = ""
-) -> str:
-    """who: whose line it is, "" for the reference."""
-    good = _good(points)
-    if not good:
-        return ""
-    parts = [axes.between(*pair) for pair in itertools.pairwise(good)]
-    for point in good:
-        words = (
-            f"{line.server.name}{who and f', {who}'}: {point.clients:,} "
-            f"clients, {_rate(point):,.0f} requests/s"
-        )
-        parts.append(
-            axes.at(
-                point,
-                svg.element(
-                    "path", svg.element("title", escape(words)),
-                    d=SHAPES[line.server.step],
-                ),
-            )
-        )
-    kind = " seven-ownline" if who else ""
-    return svg.element(
-        "g", axes.band(good) + "".join(parts), class_=line.style + kind
-    )
-
-
-def _names(axes: _Axes, ends: list[tuple[Line, Point]]) -> list[str]:
+def _names(ends: list[Trace]) -> list[tuple[Trace, float]]:
     """Each line's name at the right, kept from covering each other."""
-
-    def height(end: tuple[Line, Point]) -> float:
-        return axes.y(_rate(end[1]))
-
-    placed = sorted(ends, key=height)
+    placed = sorted(ends, key=lambda trace: trace.places[-1].y)
     heights: list[float] = []
-    for end in placed:
+    for trace in placed:
         least = heights[-1] + LABEL_GAP if heights else 0.0
-        heights.append(max(height(end), least))
+        heights.append(max(trace.places[-1].y, least))
     limit = float(HEIGHT)
     for at in reversed(range(len(heights))):  # push up what is too low
         heights[at] = min(heights[at], limit)
         limit = heights[at] - LABEL_GAP
-    return [
-        _of(
-            line,
-            svg.line(
-                (axes.x(last.clients), "100%"), (axes.y(_rate(last)), y),
-                "seven-leader",
-            )
-            + svg.at(
-                "100%", y,
-                svg.element(
-                    "g", svg.element("path", d=SHAPES[line.server.step]),
-                    class_=line.style, transform="translate(20 0)",
-                )
-                + svg.label(line.server.name, 30, 4, "value"),
-            ),
-        )
-        for (line, last), y in zip(placed, heights, strict=True)
-    ]
+    return list(zip(placed, heights, strict=True))
 
 
 def _sweep_table(lines: list[Line]) -> str:
