@@ -33,7 +33,6 @@ from tools.bench.experiments import (
     pythons,
     record,
     scale,
-    soak,
     static,
     threads,
 )
@@ -59,7 +58,6 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
     (hold, "--clients ,"), (hold, "--clients 9999999"),
     (hold, "--only 99"), (hold, "--only ,"), (hold, "--patience 0"),
     (hold, "--options '"), (scale, "--compute no"),
-    (soak, "--minutes 0"),
     (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
     (labs, "--frame-size many"),
     (record, "--reference --output x"), (record, "07"),
@@ -198,8 +196,6 @@ def test_too_many_clients_for_this_machine(
      and p.keep_alive == (p.suite != "crowd-new")),
     (scale, "--clients 4 --seconds 1 --compute 1000", "03, ", 3,
      lambda p: p.compute == 1000 and "--compute 1000" in p.runs[0].command),
-    (soak, "--only 06-protocol --clients 4 --minutes 0.05", "Nothing broke.",
-     1, lambda p: p.runs[0].extra["requests_answered"] == p.runs[0].requests),
 ])
 def test_a_whole_run_is_kept_and_shown(
     module: ModuleType, words: str, shown: str, least: int,

@@ -55,7 +55,7 @@ EXPERIMENTS = {
     name: f"tools.bench.experiments.{name}"
     for name in (
         "crowd", "gains", "hold", "hosts", "labs", "pythons", "record",
-        "scale", "soak", "static", "threads", "wire",
+        "scale", "static", "threads", "wire",
     )
 }
 
