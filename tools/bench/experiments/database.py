@@ -38,7 +38,7 @@ HELP = (
 FILE = "06_asyncio/lab_database.py"
 LOAD = "tools.bench.experiments.database_load"
 DRIVER = Peer(
-    "psycopg", "", "", (PYTHON,),
+    "psycopg", "", (PYTHON,),
     ("psycopg", "psycopg-binary", "psycopg-pool"), "psycopg_pool",
 )
 LIMIT = 100  # PostgreSQL's max_connections, as it comes

@@ -47,29 +47,15 @@ def missing(
     """
     with REQUIREMENTS.open() as turn:  # one at a time
         fcntl.flock(turn, fcntl.LOCK_EX)
-        return _missing(peers, say)
+        whys = {peer.name: _why_missing(peer, say) for peer in peers}
+    return {name: why for name, why in whys.items() if why}
 
 
-def _missing(
-    peers: list[Peer], say: Callable[[str], None]
-) -> dict[str, str]:
-    found = {}
-    for peer in peers:
-        why = _no_package(peer, say) if peer.is_python else ""
-        if not peer.is_python and not shutil.which(peer.start[0]):
-            why = f"{peer.start[0]} is not installed: {peer.get}"
-        if why:
-            found[peer.name] = why
-    return found
-
-
-def _no_package(peer: Peer, say: Callable[[str], None]) -> str:
-    if sys.version_info < peer.since:
-        oldest = ".".join(map(str, peer.since))
-        return (
-            f"{peer.name} needs Python {oldest} or newer: "
-            f"PYTHON=python{oldest} ./bench.sh --peers {peer.name}"
-        )
+def _why_missing(peer: Peer, say: Callable[[str], None]) -> str:
+    """Why a peer is not there after all has been tried; "" if it is."""
+    if not peer.is_python:
+        there = shutil.which(peer.start[0])
+        return "" if there else f"{peer.start[0]} is not installed: {peer.get}"
     try:
         _make_venv(say)
     except (OSError, subprocess.SubprocessError):
@@ -81,9 +67,9 @@ def _no_package(peer: Peer, say: Callable[[str], None]) -> str:
         return ""
     say(f"Installing {peer.name} in {VENV.name} ...")
     said = _install(peer)
-    if _importable(peer):
-        return ""
-    return f"{peer.name} cannot be installed: {said}"
+    return "" if _importable(peer) else (
+        f"{peer.name} cannot be installed: {said}"
+    )
 
 
 def _make_venv(say: Callable[[str], None]) -> None:
@@ -117,7 +103,8 @@ def _install(peer: Peer) -> str:
 
 
 def _importable(peer: Peer) -> bool:
-    code = f"import {peer.module}; print('here')"
+    module = peer.module or (*peer.packages, "sys")[0]
+    code = f"import {module}; print('here')"
     said = output_of(str(PYTHON), "-c", code, seconds=IMPORT_SECONDS)
     return said.endswith("here\n")
 
@@ -150,20 +137,21 @@ def start(
     start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
+        tells = any(peer.name == server.name for server in SERVERS)
+        port = 0 if tells else free_port()
         if peer.name == "nginx":
             write_nginx_conf(Path(folder), port, site)
         known = {
             "host": HOST, "port": port, "python": PYTHON, "folder": folder,
             "ours": sys.executable, "site": site,
         }
-        shown = {
-            **known, "python": PYTHON.relative_to(ROOT), "folder": "FOLDER",
-            "ours": "python3", "site": "DIR",
-        }
         words = [word.format_map(known) for word in peer.start]
-        tells = any(peer.name == server.name for server in SERVERS)
-        with Running(words, ROOT, 0 if tells else port) as process:
+        with Running(words, ROOT, port) as process:
+            shown = {
+                "host": HOST, "port": process.port, "folder": "FOLDER",
+                "python": PYTHON.relative_to(ROOT), "ours": "python3",
+                "site": "DIR",
+            }
             process.command = " ".join(peer.start).format_map(shown)
             if page:
                 fields = {"Content_Type": TYPE} if page == PAGE else {}
