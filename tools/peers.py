@@ -19,16 +19,14 @@ class Peer:
     words; start: its command line, from the root of the repository, with
     {python}, {host}, {port}, {folder} (an empty folder of its own), {ours}
     (the interpreter of the tools) and {site} (a folder to serve) to be
-    filled in; packages: what pip has to install for it; module: what must
-    then be importable, if not the first of them; get: how to get its
-    program, if it is not a Python package.
+    filled in; packages: what pip has to install for it; get: how to get
+    its program, if it is not a Python package.
     """
 
     name: str
     title: str
     start: tuple[str, ...]
     packages: tuple[str, ...] = ()
-    module: str = ""
     get: str = ""
 
     @property
@@ -71,7 +69,6 @@ PEERS = (
     ),
     by_hand("on", "trio", "trio's streams by hand", ("trio",)),
     by_hand("on", "tornado", "Tornado", ("tornado",)),
-    by_hand("on", "aiohttp", "aiohttp", ("aiohttp",)),
     by_hand("on", "gevent", "gevent, pywsgi", ("gevent",)),
     by_hand("on", "eventlet", "eventlet, wsgi", ("eventlet",)),
     _app(
@@ -84,12 +81,6 @@ PEERS = (
         "granian", "granian (ASGI)",
         f"{APP}:asgi --interface asgi --host {{host}} --port {{port}} "
         "--workers 1 --no-access-log --log-level warning", "uvloop",
-    ),
-    # With threads, because its plain worker keeps no connection open.
-    _app(
-        "gunicorn", "gunicorn (WSGI), four threads",
-        f"{APP}:wsgi --bind {{host}}:{{port}} --workers 1 --worker-class "
-        "gthread --threads 4 --keep-alive 60 --log-level warning",
     ),
 )
 

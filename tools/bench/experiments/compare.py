@@ -169,10 +169,11 @@ def gains(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
     servers = stack.enter_context(ideas.copies())
     for suite, load in loads.items():
         for idea in ideas.IDEAS:
-            if suite in idea.suites:
+            name = idea["name"]
+            if suite in idea.get("suites", loads):
                 yield work_of(
-                    session, servers[idea.name], suite, load, "--workers",
-                    "1", variant=idea.name, warm_up=100,
+                    session, servers[name], suite, load, "--workers", "1",
+                    variant=name, warm_up=100,
                 )
 
 

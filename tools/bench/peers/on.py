@@ -99,22 +99,6 @@ def on_tornado() -> None:
     asyncio.run(main())
 
 
-def on_aiohttp() -> None:
-    """aiohttp: its web server on asyncio's loop."""
-    from aiohttp import web
-
-    async def page(request: Any) -> Any:
-        return web.Response(body=PAGE, headers=dict(FIELDS))
-
-    host, port = address()
-    app = web.Application()
-    app.router.add_get("/", page)
-    web.run_app(
-        app, host=host, port=port, access_log=None, print=None,
-        backlog=BACKLOG,
-    )
-
-
 def on_gevent() -> None:
     """gevent: its WSGI server, a greenlet for each connection."""
     from gevent.pywsgi import WSGIServer

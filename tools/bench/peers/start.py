@@ -31,7 +31,6 @@ VENV = ROOT / ".venv-peers"
 PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = HERE / "requirements.txt"
 INSTALL_SECONDS = 300  # for one peer
-IMPORT_SECONDS = 30
 
 
 # Getting them ------------------------------------------------------------
@@ -58,18 +57,15 @@ def _why_missing(peer: Peer, say: Callable[[str], None]) -> str:
         return "" if there else f"{peer.start[0]} is not installed: {peer.get}"
     try:
         _make_venv(say)
+        said = _install(peer) if peer.packages else ""
+    except subprocess.TimeoutExpired:
+        said = f"pip took more than {INSTALL_SECONDS} s"
     except (OSError, subprocess.SubprocessError):
         return (
             f"the environment {VENV.name} cannot be made: on Debian and "
             "Ubuntu, apt install python3-venv"
         )
-    if _importable(peer):
-        return ""
-    say(f"Installing {peer.name} in {VENV.name} ...")
-    said = _install(peer)
-    return "" if _importable(peer) else (
-        f"{peer.name} cannot be installed: {said}"
-    )
+    return f"{peer.name} cannot be installed: {said}" if said else ""
 
 
 def _make_venv(say: Callable[[str], None]) -> None:
@@ -85,28 +81,18 @@ def _make_venv(say: Callable[[str], None]) -> None:
 
 
 def _install(peer: Peer) -> str:
-    """Install the packages of a peer; what pip said last."""
-    words = [
-        str(PYTHON), "-m", "pip", "install", "--quiet",
-        "--disable-pip-version-check", "--retries", "1",
-        "--constraint", str(REQUIREMENTS), *peer.packages,
-    ]
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, errors="replace",
-            timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL, check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"pip took more than {INSTALL_SECONDS} s"
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    return scrub(lines[-1].removeprefix("ERROR: ")) if lines else "no reason"
-
-
-def _importable(peer: Peer) -> bool:
-    module = peer.module or (*peer.packages, "sys")[0]
-    code = f"import {module}; print('here')"
-    said = output_of(str(PYTHON), "-c", code, seconds=IMPORT_SECONDS)
-    return said.endswith("here\n")
+    """Install a peer's packages if they are not there; "", or why not."""
+    done = subprocess.run(
+        [PYTHON, "-m", "pip", "install", "--quiet",
+         "--disable-pip-version-check", "--retries", "1",
+         "--constraint", REQUIREMENTS, *peer.packages],
+        capture_output=True, text=True, errors="replace",
+        timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL, check=False,
+    )
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.strip().splitlines() or ["no reason"]
+    return scrub(lines[-1].removeprefix("ERROR: "))
 
 
 def versions(peers: list[Peer]) -> dict[str, str]:
