@@ -420,19 +420,8 @@ def alone(point: Point) -> Hashable:
 
 
 def seconds_option(default: float) -> Option:
-    """``--seconds``."""
+    """How long a load takes."""
     return number_option("--seconds", 1, 3600, default, "of each load")
-
-
-def clients_option(default: int) -> Option:
-    """``--clients``."""
-    return number_option("--clients", 1, 1000, default, "how many at once")
-
-
-def steps_option(flag: str, default: str) -> Option:
-    """How much a request computes."""
-    text = f"loop steps each request computes (default: {default})"
-    return number_option(flag, 1, 10**9, None, text)
 
 
 def pythons_option(flag: str, default: str) -> Option:
@@ -477,8 +466,13 @@ EXPERIMENTS = {
     "scale": Experiment(
         "1 ms of computing a request: 07 on 1, 2 ... cores, and 03 (3 "
         "minutes)",
-        (clients_option(64), seconds_option(5),
-         steps_option("--compute", "as many as take 1 ms here")),
+        (
+            number_option("--clients", 1, 1000, 64, "how many at once"),
+            seconds_option(5), number_option(
+                "--compute", 1, 10**9, None,
+                "loop steps a request (default: as many as take 1 ms here)",
+            ),
+        ),
         scale, ("requests/s", "speed-up", "cores", "load cores"),
     ),
     "static": Experiment(
@@ -495,12 +489,16 @@ EXPERIMENTS = {
                 "--pythons", "the one that runs this, and "
                 f"{', '.join(NAMES)} if they are on the PATH",
             ),
-            steps_option("--steps", f"{STEPS}, on every interpreter"),
+            number_option(
+                "--steps", 1, 10**9, None, "loop steps a request, the same "
+                f"on every interpreter (default: {STEPS})",
+            ),
             ("--calibrate", {
                 "action": "store_true",
                 "help": "instead, on each as many steps as take 1 ms there",
             }),
-            seconds_option(3), clients_option(10),
+            seconds_option(3),
+            number_option("--clients", 1, 1000, 10, "how many at once"),
         ),
         threads, ("requests/s", "CPU us", "cores", "MB"),
         ("gain", "requests_per_second", alone),
