@@ -7,8 +7,7 @@ Adding one is an entry in PEERS (and a function in tools/bench/peers/on.py).
 from dataclasses import dataclass
 
 PYTHON = "{python}"  # the interpreter of the peers' own environment
-FILES = "tools.bench.peers"
-APP = f"{FILES}.page"
+APP = "tools.bench.peers.page"
 
 
 @dataclass(frozen=True)
@@ -16,17 +15,20 @@ class Peer:
     """One server with the same page, started with one worker.
 
     name: what users type, as in ``--peers nginx,node``; title: a few
-    words; start: its command line, from the root of the repository, with
-    {python}, {host}, {port}, {folder} (an empty folder of its own), {ours}
-    (the interpreter of the tools) and {site} (a folder to serve) to be
-    filled in; packages: what pip has to install for it; get: how to get
-    its program, if it is not a Python package.
+    words; about: what it is, in a sentence; start: its command line, from
+    the root of the repository, with {python}, {host}, {port}, {folder}
+    (an empty folder of its own), {ours} (the interpreter of the tools) and
+    {site} (a folder to serve) to be filled in; packages: what pip has
+    to install for it; module: what must then be importable; get: how to
+    get its program, if it is not a Python package.
     """
 
     name: str
     title: str
+    about: str
     start: tuple[str, ...]
     packages: tuple[str, ...] = ()
+    module: str = ""
     get: str = ""
 
     @property
@@ -35,50 +37,50 @@ class Peer:
         return self.start[0] == PYTHON
 
 
-def by_hand(
-    file: str, name: str, title: str, packages: tuple[str, ...] = ()
-) -> Peer:
-    """A peer that is a function called name in a file of ours."""
-    start = (PYTHON, "-m", f"{FILES}.{file}", name, "{host}", "{port}")
-    return Peer(name, title, start, packages)
+def _on(name: str, title: str, about: str, *packages: str) -> Peer:
+    """A peer that is a function of tools/bench/peers/on.py."""
+    start = (PYTHON, "-m", "tools.bench.peers.on", "{host}", "{port}", name)
+    return Peer(name, title, about, start, packages, name)
 
 
-def node(file: str, title: str) -> Peer:
-    """A peer that is a file of ours in JavaScript."""
-    start = ("node", f"tools/bench/peers/{file}", "{host}", "{port}")
-    get = "apt install nodejs, or brew install node"
-    return Peer("node", title, start, get=get)
-
-
-def _app(name: str, title: str, start: str, *more: str) -> Peer:
+def _app(name: str, about: str, start: str, *packages: str) -> Peer:
     """A peer that runs an application; start: behind ``python -m NAME``."""
     words = (PYTHON, "-m", name, *start.split(), "--backlog", "4096")
-    return Peer(name, title, words, (name, *more))
+    return Peer(name, f"{name} (ASGI)", about, words, (name, *packages), name)
 
 
 PEERS = (
     Peer(
         "nginx", "nginx, return 200",
+        "The web server in C that others are compared with.",
         ("nginx", "-p", "{folder}", "-e", "stderr", "-c", "nginx.conf"),
         get="apt install nginx-light, or brew install nginx",
     ),
-    node("node.js", "Node's http"),
-    by_hand("on", "asyncio", "asyncio.Protocol by hand"),
-    by_hand(
-        "on", "uvloop", "asyncio.Protocol by hand, on uvloop", ("uvloop",)
+    Peer(
+        "node", "Node's http", "JavaScript's event loop, libuv.",
+        ("node", "tools/bench/peers/node.js", "{host}", "{port}"),
+        get="apt install nodejs, or brew install node",
     ),
-    by_hand("on", "trio", "trio's streams by hand", ("trio",)),
-    by_hand("on", "tornado", "Tornado", ("tornado",)),
-    by_hand("on", "gevent", "gevent, pywsgi", ("gevent",)),
-    by_hand("on", "eventlet", "eventlet, wsgi", ("eventlet",)),
+    _on("asyncio", "asyncio.Protocol by hand",
+        "The standard library's event loop with the least HTTP that does."),
+    _on("uvloop", "asyncio.Protocol by hand, on uvloop",
+        "asyncio's interface on libuv, written in Cython.", "uvloop"),
+    _on("trio", "trio's streams by hand",
+        "An event loop of its own with structured concurrency.", "trio"),
+    _on("tornado", "Tornado",
+        "A web framework with its own HTTP server.", "tornado"),
+    _on("gevent", "gevent, pywsgi",
+        "Blocking code that switches wherever it would wait.", "gevent"),
+    _on("eventlet", "eventlet, wsgi",
+        "Greenlets too, the older of the two.", "eventlet"),
     _app(
-        "uvicorn", "uvicorn (ASGI)",
+        "uvicorn", "Here with httptools on uvloop.",
         f"{APP}:asgi --host {{host}} --port {{port}} --workers 1 "
         "--loop uvloop --http httptools --lifespan off --no-access-log "
         "--log-level warning", "uvloop", "httptools",
     ),
     _app(
-        "granian", "granian (ASGI)",
+        "granian", "A server in Rust.",
         f"{APP}:asgi --interface asgi --host {{host}} --port {{port}} "
         "--workers 1 --no-access-log --log-level warning", "uvloop",
     ),

@@ -41,7 +41,7 @@ def fake(tmp_path: Path) -> MakeServer:
     def make(fault: str = "good", peer: bool = False) -> Any:
         one = faulty(tmp_path, fault)
         words = (sys.executable, one.file, "--port", "{port}")
-        return Peer(one.name, "a fake", words) if peer else one
+        return Peer(one.name, "a fake", "None.", words) if peer else one
 
     return make
 

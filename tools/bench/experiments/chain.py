@@ -20,7 +20,7 @@ from tools.bench.server import ServerError
 from tools.bench.session import Refused, Session, number_option, some_of
 from tools.bench.table import figure, spread
 from tools.data.results import Point, Run
-from tools.peers import Peer, by_hand, node
+from tools.peers import PYTHON, Peer
 
 HELP = (
     "coroutines.py, asyncio, gevent, eventlet, tornado and node with the "
@@ -35,16 +35,29 @@ WARM_UP = 200  # fetches
 FETCH_SECONDS = 10.0  # for one answer of the chain
 LINK = re.compile(rb'<a href="/(\d+)">')
 RECV_SIZE = 4096
+ON = "tools.bench.peers.chain_"
+
+
+def _python(name: str, how: str, *packages: str) -> Peer:
+    words = (PYTHON, "-m", ON + name, "{host}", "{port}")
+    module = packages[0] if packages else "socket"
+    return Peer(name, how, "", words, packages, module)
+
+
 # The servers of the comparison; their title says what each is on.
 PEERS = {
     peer.name: peer
     for peer in (
-        by_hand("chain", "coroutines", "our own loop"),
-        by_hand("chain", "asyncio", "streams"),
-        by_hand("chain", "gevent", "StreamServer", ("gevent",)),
-        by_hand("chain", "eventlet", "green threads", ("eventlet",)),
-        by_hand("chain", "tornado", "IOStream", ("tornado",)),
-        node("chain_node.js", "net"),
+        _python("coroutines", "our own loop"),
+        _python("asyncio", "streams"),
+        _python("gevent", "StreamServer", "gevent"),
+        _python("eventlet", "green threads", "eventlet"),
+        _python("tornado", "IOStream", "tornado"),
+        Peer(
+            "node", "net", "",
+            ("node", "tools/bench/peers/chain_node.js", "{host}", "{port}"),
+            get="apt install nodejs, or brew install node",
+        ),
     )
 }
 

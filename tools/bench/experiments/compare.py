@@ -266,10 +266,11 @@ NO_DELAY = (
     "runpy.run_module('http.server', run_name='__main__')"
 )
 CLOSING = Peer(
-    "http.server", "as it is", (*QUIET, "{ours}", "-m", "http.server", *SITE)
+    "http.server", "as it is", "",
+    (*QUIET, "{ours}", "-m", "http.server", *SITE),
 )
 NODE = Peer(  # without the listings of folders that it could make
-    "node http-server", "",
+    "node http-server", "", "",
     ("node", PROGRAM, "{site}", "-a", "{host}", "-p", "{port}", "--silent"),
     get="npm install --prefix .node-peers http-server@14.1.1",
 )
@@ -282,13 +283,13 @@ def static_peers() -> list[Peer]:
     nginx = peer_by_name("nginx")
     return [
         CLOSING,
-        Peer("http.server", "keep-alive",
+        Peer("http.server", "keep-alive", "",
              (*QUIET, "{ours}", "-m", "http.server", *KEPT)),
-        Peer("http.server", "keep-alive, TCP_NODELAY",
+        Peer("http.server", "keep-alive, TCP_NODELAY", "",
              (*QUIET, "{ours}", "-c", NO_DELAY, *KEPT)),
-        NODE, Peer("nginx", "1 worker", nginx.start, get=nginx.get),
+        NODE, Peer("nginx", "1 worker", "", nginx.start, get=nginx.get),
         *(
-            Peer("07", count(workers, "worker"), (*SEVEN, str(workers)))
+            Peer("07", count(workers, "worker"), "", (*SEVEN, str(workers)))
             for workers in sorted({1, preflight.core_count()})
         ),
     ]

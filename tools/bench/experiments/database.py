@@ -38,8 +38,8 @@ HELP = (
 FILE = "06_asyncio/lab_database.py"
 LOAD = "tools.bench.experiments.database_load"
 DRIVER = Peer(
-    "psycopg", "", (PYTHON,),
-    ("psycopg", "psycopg-binary", "psycopg-pool"),
+    "psycopg", "", "", (PYTHON,),
+    ("psycopg", "psycopg-binary", "psycopg-pool"), "psycopg_pool",
 )
 LIMIT = 100  # PostgreSQL's max_connections, as it comes
 SECONDS = 2.0  # in which the requests of a load begin

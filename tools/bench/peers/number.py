@@ -7,6 +7,9 @@ without fetching all before it, or computing them as `after` does.
 
 import os
 
+from tools.bench.peers.page import BACKLOG, address
+
+__all__ = ["BACKLOG", "address"]  # the same for all peers
 FIRST = 0  # the number of the page /
 MODULUS = 2**32
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n"  # 44 bytes

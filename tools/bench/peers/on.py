@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,import-untyped,misc"
-"""The page on other people's libraries: ``on.py NAME HOST PORT``.
+"""The page on other people's libraries: ``on.py HOST PORT NAME``.
 
 asyncio, uvloop and trio by hand, which shows what the event loop alone
 costs; the others with their own HTTP.
@@ -119,4 +119,4 @@ def on_eventlet() -> None:
 
 
 if __name__ == "__main__":
-    globals()[f"on_{sys.argv[1]}"]()
+    globals()[f"on_{sys.argv[3]}"]()

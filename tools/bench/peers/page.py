@@ -60,5 +60,5 @@ async def asgi(
 
 
 def address() -> tuple[str, int]:
-    """Host and port, behind the name on the command line."""
-    return sys.argv[2], int(sys.argv[3])
+    """Host and port, the first two words of the command line."""
+    return sys.argv[1], int(sys.argv[2])

@@ -31,6 +31,7 @@ VENV = ROOT / ".venv-peers"
 PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = HERE / "requirements.txt"
 INSTALL_SECONDS = 300  # for one peer
+IMPORT_SECONDS = 30
 
 
 # Getting them ------------------------------------------------------------
@@ -57,7 +58,10 @@ def _why_missing(peer: Peer, say: Callable[[str], None]) -> str:
         return "" if there else f"{peer.start[0]} is not installed: {peer.get}"
     try:
         _make_venv(say)
-        said = _install(peer) if peer.packages else ""
+        if _importable(peer):
+            return ""
+        say(f"Installing {peer.name} in {VENV.name} ...")
+        said = _install(peer)
     except subprocess.TimeoutExpired:
         said = f"pip took more than {INSTALL_SECONDS} s"
     except (OSError, subprocess.SubprocessError):
@@ -65,7 +69,9 @@ def _why_missing(peer: Peer, say: Callable[[str], None]) -> str:
             f"the environment {VENV.name} cannot be made: on Debian and "
             "Ubuntu, apt install python3-venv"
         )
-    return f"{peer.name} cannot be installed: {said}" if said else ""
+    if _importable(peer):
+        return ""
+    return f"{peer.name} cannot be installed: {said}"
 
 
 def _make_venv(say: Callable[[str], None]) -> None:
@@ -81,7 +87,7 @@ def _make_venv(say: Callable[[str], None]) -> None:
 
 
 def _install(peer: Peer) -> str:
-    """Install a peer's packages if they are not there; "", or why not."""
+    """Install a peer's packages; what pip said last."""
     done = subprocess.run(
         [PYTHON, "-m", "pip", "install", "--quiet",
          "--disable-pip-version-check", "--retries", "1",
@@ -89,10 +95,14 @@ def _install(peer: Peer) -> str:
         capture_output=True, text=True, errors="replace",
         timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL, check=False,
     )
-    if done.returncode == 0:
-        return ""
     lines = done.stderr.strip().splitlines() or ["no reason"]
     return scrub(lines[-1].removeprefix("ERROR: "))
+
+
+def _importable(peer: Peer) -> bool:
+    code = f"import {peer.module}; print('here')"
+    said = output_of(str(PYTHON), "-c", code, seconds=IMPORT_SECONDS)
+    return said.endswith("here\n")
 
 
 def versions(peers: list[Peer]) -> dict[str, str]:
