@@ -35,7 +35,12 @@ def accept_rest(listener: socket.socket) -> list[socket.socket]:
 
 
 def stop_reading() -> None:
-    """On shutdown: clients we wait for appear to have ended."""
+    """On shutdown: clients we wait for appear to have ended.
+
+    Not before TICK, since their requests may be on the way to us.
+    """
+    if open_now:
+        time.sleep(TICK)
     for sock in list(open_now):
         try:
             sock.shutdown(socket.SHUT_RD)

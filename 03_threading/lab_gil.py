@@ -252,7 +252,7 @@ def answer_ms(hog):  # type: (bool) -> float
         ask(theirs)
     theirs.close()
     median = []  # type: List[float]
-    thread = threading.Thread(target=response, args=(ours, median))
+    thread = threading.Thread(target=answer, args=(ours, median))
     with Hog(hog):
         thread.start()
         thread.join()
@@ -263,7 +263,7 @@ def answer_ms(hog):  # type: (bool) -> float
     return median[0]
 
 
-def response(sock, median):
+def answer(sock, median):
     # type: (socket.socket, List[float]) -> None
     """Send each byte back; at the end comes the median."""
     while True:

@@ -60,8 +60,6 @@ def serve(listener: socket.socket, options: Namespace) -> None:
         queue.put(sock)
     for _ in pool:
         queue.put(None)
-    if open_now:  # their requests may be on the way to us
-        time.sleep(TICK)
     stop_reading()
     for thread in pool:
         thread.join()

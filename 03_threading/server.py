@@ -44,8 +44,6 @@ def serve(listener: socket.socket, options: Namespace) -> None:
             start_thread(sock, options)
     for sock in accept_rest(listener):
         start_thread(sock, options)
-    if open_now:  # their requests may be on the way to us
-        time.sleep(TICK)
     stop_reading()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():

@@ -22,7 +22,7 @@ from argparse import Namespace
 from asyncio import StreamReader, StreamWriter
 from concurrent.futures import ThreadPoolExecutor
 
-from lifecycle import ACCEPT_BATCH, open_now, read, run
+from lifecycle import ACCEPT_BATCH, open_now, receive, run
 from web import (
     CLOSE,
     LINGER,
@@ -99,8 +99,7 @@ async def wait(
             if connection.next is LINGER:
                 writer.write_eof()
         else:  # it may be half a request
-            data = await read(reader, connection.deadline)
-            connection.data_received(data)
+            await receive(reader, connection)
     except TimeoutError:
         connection.timed_out()
 

@@ -659,21 +659,21 @@ def stamp(frame: bytearray, number: int) -> None:
     frame[-len(mark):] = mark
 
 
-def check(frame: bytearray, response: Any) -> None:
+def check(frame: bytearray, answer: Any) -> None:
     """That the answer is the frame: length and ends. Costs no time."""
-    if response is None:
+    if answer is None:
         raise FrameError("the server closed before it had answered")
     ends = slice(0, 64), slice(-64, None)
-    if len(response) != len(frame) or any(
-        bytes(memoryview(response)[end]) != frame[end] for end in ends
+    if len(answer) != len(frame) or any(
+        bytes(memoryview(answer)[end]) != frame[end] for end in ends
     ):
         raise FrameError("the echo is not what was sent")
 
 
-def check_all(frame: bytearray, response: Any) -> None:
+def check_all(frame: bytearray, answer: Any) -> None:
     """That every byte is right. Takes a while: not on the clock."""
-    check(frame, response)
-    if zlib.crc32(response) != zlib.crc32(frame):
+    check(frame, answer)
+    if zlib.crc32(answer) != zlib.crc32(frame):
         raise FrameError("the echo is not what was sent")
 
 
@@ -758,9 +758,9 @@ async def _one_on_a_loop(
         stamp(frame, number)
         sock = connect(port)
         other = await accept(job, listener)
-        response = await _both(job, sock, other, frame)
-        check(frame, response)
-    found.update(meter.stop(), response=response)
+        answer = await _both(job, sock, other, frame)
+        check(frame, answer)
+    found.update(meter.stop(), answer=answer)
 
 
 async def _both(
@@ -775,18 +775,18 @@ async def _both(
             nursery.start_soon(echo_link, job, other)
             return await _ask(job, sock, frame)
     server = asyncio.ensure_future(echo_link(job, other))
-    response = await _ask(job, sock, frame)
+    answer = await _ask(job, sock, frame)
     await server
-    return response
+    return answer
 
 
 async def _ask(job: Job, sock: socket.socket, frame: bytearray) -> Any:
     link = job.end()
     await link.open(sock)
     await link.write(frame)
-    response = await link.read()
+    answer = await link.read()
     link.close()
-    return response
+    return answer
 
 
 def _one_with_threads(
@@ -808,14 +808,14 @@ def _one_with_threads(
     for number in range(job.frames):
         stamp(frame, number)
         client.open(connect(listener.getsockname()[1]))
-        response = ask_blocking(client, frame)
+        answer = ask_blocking(client, frame)
         if broken:
             raise broken[0]
-        check(frame, response)
+        check(frame, answer)
         client.close()
     server.join()
     found = meter.stop()
-    check_all(frame, response)
+    check_all(frame, answer)
     return found
 
 
@@ -831,9 +831,9 @@ def ask_blocking(link: Any, frame: bytearray) -> Any:
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
-    response = link.read()
+    answer = link.read()
     sender.join()
-    return response
+    return answer
 
 
 # === Two processes ==================================================
@@ -870,10 +870,10 @@ class Client:
                 if number == 1:
                     begun = time.perf_counter()
                 stamp(self.frame, number)
-                response = ask_blocking(self.link, self.frame)
-                check(self.frame, response)
+                answer = ask_blocking(self.link, self.frame)
+                check(self.frame, answer)
             seconds = time.perf_counter() - begun
-            check_all(self.frame, response)
+            check_all(self.frame, answer)
         except OSError as error:
             raise FrameError(
                 f"the connection broke: {error.strerror}"

@@ -8,7 +8,14 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from web import BACKLOG, RECV_SIZE, TICK, announce, shutting_down
+from web import (
+    BACKLOG,
+    RECV_SIZE,
+    TICK,
+    Connection,
+    announce,
+    shutting_down,
+)
 
 ACCEPT_BATCH = 100  # connections to accept before others get a turn
 
@@ -49,18 +56,21 @@ def on_trouble(
         loop.default_exception_handler(context)
 
 
-async def read(reader: asyncio.StreamReader, deadline: float) -> bytes:
-    """What a client sends by the deadline. Raises TimeoutError."""
+async def receive(
+    reader: asyncio.StreamReader, connection: Connection
+) -> None:
+    """Receive something by the deadline. Raises TimeoutError."""
     try:
-        async with asyncio.timeout_at(deadline):
-            return await reader.read(RECV_SIZE)
+        async with asyncio.timeout_at(connection.deadline):
+            data = await reader.read(RECV_SIZE)
     except TimeoutError:
         # Did it arrive while the loop was busy? In one turn the loop
         # sees it, and reads it before the next.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         async with asyncio.timeout(0):
-            return await reader.read(RECV_SIZE)
+            data = await reader.read(RECV_SIZE)
+    connection.data_received(data)
 
 
 def stop_reading() -> None:

@@ -57,13 +57,12 @@ class Client(asyncio.Protocol):
         self.options = options
         self.loop = asyncio.get_running_loop()
         self.connection = Connection()
-        self.full = False  # has the kernel no room for the response?
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called first, when the connection has been accepted."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        # Call pause_writing as soon as the kernel does not take it all.
+        # Call resume_writing when the kernel has taken everything.
         transport.set_write_buffer_limits(high=0)
         left = self.connection.time_left()
         self.timer = self.loop.call_later(left, self.on_deadline)
@@ -91,13 +90,8 @@ class Client(asyncio.Protocol):
         self.data_received(b"")
         return True  # until we have responded
 
-    def pause_writing(self) -> None:
-        """Called when the kernel did not take all of the response."""
-        self.full = True
-
     def resume_writing(self) -> None:
-        """Called when it has taken the rest."""
-        self.full = False
+        """Called when it did not at once, and has now."""
         self.all_sent()
 
     def resume(self) -> None:
@@ -113,7 +107,7 @@ class Client(asyncio.Protocol):
             self.transport.resume_reading()
         elif connection.next is SEND:
             self.transport.write(connection.unsent)
-            if not self.full:
+            if not self.transport.get_write_buffer_size():
                 self.all_sent()
 
     def set_timer(

@@ -70,6 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run everything, also what is marked thorough",
     )
     conformance.add_option(group)
+    parser.addoption("--renew-golden", action="store_true",
+                     help="write the HTML in tests/site/golden anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,16 +9,19 @@ from tools.servers import ROOT
 
 # Room -> the rooms it may import, besides itself. A file of tools that is
 # in no room (the list of servers, the rules) may be used by all.
-MAY_USE = {
+MAY_USE: dict[str, set[str]] = {
     "common": set(),
     "data": {"common"},
     "bench": {"common", "data"},
     "site": {"common", "data", "learn"},  # it shows the exercises' tasks
     "learn": {"common", "data"},
+    # The labs are beside tools; the bench starts them by name.
+    "labs": {"bench", "common", "data"},
 }
 MODULES = {
     path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."): path
-    for path in sorted((ROOT / "tools").rglob("*.py"))
+    for folder in ("tools", "labs")
+    for path in sorted((ROOT / folder).rglob("*.py"))
 }
 
 
@@ -37,8 +40,10 @@ def imports(path: Path) -> set[str]:
 
 
 def room(module: str) -> str:
-    """The room of a module of tools; "" for a file beside the rooms."""
+    """The room of a module; "" for a file of tools beside the rooms."""
     parts = module.split(".")
+    if parts[0] == "labs":
+        return "labs"
     return parts[1] if len(parts) > 2 or parts[1] in MAY_USE else ""
 
 
@@ -70,6 +75,7 @@ def test_every_room_is_on_the_plan() -> None:
     plan = (ROOT / "docs" / "reference" / "house.md").read_text()
     rooms = {path.name for path in (ROOT / "tools").iterdir()
              if path.is_dir() and any(path.glob("*.py"))}
-    assert rooms == set(MAY_USE)
+    assert rooms | {"labs"} == set(MAY_USE)
     for name in rooms:
         assert f"`tools/{name}`" in plan, name
+    assert "`labs`" in plan

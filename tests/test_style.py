@@ -57,4 +57,4 @@ def flat() -> list[str]:
 
 @pytest.mark.thorough
 def test_types() -> None:
-    check("mypy", "tools", "tests", *flat())
+    check("mypy", "tools", "labs", "tests", *flat())

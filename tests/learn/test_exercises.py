@@ -1,16 +1,23 @@
-"""Every exercise: its starter fails as recorded, its solutions pass."""
+"""Every exercise: its starter fails as recorded, its solutions pass.
 
-from collections.abc import Iterator
-from concurrent.futures import Future
+And no other file of ours does: who copies that one has learnt nothing.
+"""
+
+import contextlib
+import multiprocessing
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tools.learn import exercises
-from tools.learn.examine import Report
+from tools.learn.examine import Report, examine
 from tools.learn.exercises import FAMILIES, WEB, Exercise
-from tools.learn.record import text_of
-from tools.learn.spoiled import Pair, examining
+from tools.learn.record import SEED, text_of
 from tools.learn.tables import tables
 from tools.servers import ROOT
 from tools.servers import by_name as server_by_name
@@ -20,6 +27,11 @@ each = pytest.mark.parametrize("exercise", EVERYTHING, ids=lambda e: e.id)
 # One of each step is tried whenever the tests run, all when all is tried.
 QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
 MOST_LINES = 84  # of a starter: it shows its idea, on one page
+BESIDE = 5  # files are examined at the same time: most of it is waiting
+Pair = tuple[Exercise, Path]
+MODULES = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
+SETS = re.compile(r"^[A-Z_]+(?= =)", re.MULTILINE)
+
 
 
 def test_three_a_step() -> None:
@@ -89,6 +101,25 @@ def examined(*files: str) -> pytest.MarkDecorator:
     ])  # fmt: skip
 
 
+@contextlib.contextmanager
+def examining(
+    pairs: Iterable[Pair], **how: Any
+) -> Iterator[dict[Pair, Future[Report]]]:
+    """Meanwhile the tests run on these files, several at a time."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([examine.__module__])
+    with ProcessPoolExecutor(BESIDE, context) as pool:
+        try:
+            yield {
+                pair: pool.submit(
+                    examine, *pair, seed=SEED, here=True, **how
+                )
+                for pair in pairs
+            }
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 @pytest.fixture(scope="module")
 def reports(
     request: pytest.FixtureRequest,
@@ -122,3 +153,59 @@ def test_starter_fails_as_recorded(tried: Pair, report: Report) -> None:
 @examined("solution", "another")
 def test_solution_passes(tried: Pair, report: Report) -> None:
     assert report.passed, text_of(report)
+
+
+def may_pass(exercise: Exercise, path: Path) -> bool:
+    """Can it begin to run beside the files of this exercise?
+
+    A server finds what it imports there, and it (or one of them) prints the
+    ready line; another file sets a name in capitals that is asked for.
+    """
+    text = path.read_text("utf-8")
+    if not exercise.like:
+        asked = SETS.findall(exercise.solution.read_text("utf-8"))
+        return bool({*asked} & {*SETS.findall(text)})
+    beside = {name.removesuffix(".py") for name in exercise.companions()}
+    found = {*MODULES.findall(text)}
+    return found <= beside | sys.stdlib_module_names and (
+        bool(found & beside) or "Serving on " in text
+    )
+
+
+def others(exercise: Exercise) -> Iterator[Path]:
+    """The files that may pass and are not its own; no text twice.
+
+    Servers of its step and beside it; of other files, all there are.
+    """
+    own = {exercise.starter, exercise.solution, exercise.another}
+    seen = set()
+    for path in sorted({*ROOT.glob("0*/**/*.py")} - own):
+        text = path.read_text("utf-8")
+        step = path.relative_to(ROOT).parts[0]
+        away = abs(int(step[:2]) - exercise.step)
+        near = not away or (away == 1 and path == ROOT / step / "server.py")
+        tests = path.name.startswith("test_")
+        if (near or not exercise.like) and not tests and text not in seen:
+            seen.add(text)
+            if may_pass(exercise, path):
+                yield path
+
+
+@each
+def test_what_could_pass_is_tried(exercise: Exercise) -> None:
+    for path in (exercise.starter, exercise.solution, exercise.another):
+        assert not path or may_pass(exercise, path)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@each
+def test_no_other_file_passes(exercise: Exercise) -> None:
+    pairs = [(exercise, path) for path in others(exercise)]
+    how = {"first_only": True, "hardest_first": True}
+    with examining(pairs, **how) as running:
+        passing = [
+            path for (_, path), future in running.items()
+            if future.result().passed
+        ]
+    assert not passing

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tools.common.files import lay_out
+from tools.learn import cage, exercises
 from tools.learn import desk as learn_desk
-from tools.learn import exercises, limited
 from tools.learn.__main__ import main
 from tools.learn.examine import MARK, processes
 from tools.learn.student import LEFT_BYTES, Program, Wrong, eventually
@@ -25,7 +25,7 @@ from tools.servers import ROOT
 FIRST = exercises.by_id("02.1")
 STARTER = FIRST.starter.read_text()
 SOLUTION = FIRST.solution.read_text()
-# A server that gives the same answer to everybody.
+# A server that gives the same response to everybody.
 ANSWERS = """
 import socket
 listener = socket.create_server(("127.0.0.1", 0))
@@ -381,8 +381,8 @@ def test_a_parent_that_idles_hides_nothing(
     file = tmp_path / "server.py"
     more = "os.setsid()\nif os.fork(): os._exit(0)" if leaves else ""
     file.write_text(FORKS.replace("{more}", more))
-    plan = json.dumps({"home": str(tmp_path), "uid": 0, "limits": {}})
-    caged = [sys.executable, "-IS", limited.__file__, plan, sys.executable]
+    plan = json.dumps([str(tmp_path), 0, {}, cage.KEPT])
+    caged = [sys.executable, "-ISc", cage.ENTER, plan, sys.executable]
     program = Program(file, caged if leaves else ())
     try:
         server = program.start()

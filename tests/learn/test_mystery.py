@@ -5,12 +5,9 @@ import itertools
 import json
 import os
 import re
-import select
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,19 +16,15 @@ import pytest
 
 from tests.marks import Patch, Said
 from tests.process import eventually
-from tools.bench import preflight, strace
-from tools.common.launch import Launched, why_no_uring
 from tools.common.raw_client import GET_CLOSE, Client
 from tools.learn import desk, mystery
 from tools.learn.__main__ import main
 from tools.learn.mystery import ALIKE, ANSWERS
 from tools.learn.student import alive
-from tools.servers import ROOT, SERVERS, by_name
+from tools.servers import NO, POOL, ROOT, SERVERS, YES, by_name
 
-TOOLS = all(map(shutil.which, ("curl", "ss"))) and not preflight.no_strace()
 PATIENCE = 60.0  # seconds for what takes a moment
 SEED = 11
-CLIENTS, QUICK = 4, 0.25  # at once; seconds that each request waits
 
 
 # What gives it away ---------------------------------------------------------
@@ -50,104 +43,27 @@ def test_the_clues_told_lead_to_the_answer(answer: str) -> None:
     assert left == [answer]
 
 
-class Seen:
-    """What a server shows from outside, as the commands of the clues do."""
-
-    def __init__(self, process: Launched, delay: float, folder: Path) -> None:
-        self.process, self.delay, self.folder = process, delay, folder
-        self.port = process.wait_until_ready()
-
-    def listed(self) -> str:
-        """ss: how often is the port listed?"""
-        said = printed("ss", "-ltnH", f"sport = :{self.port}")
-        return {1: "once", 2: "twice"}[len(said.splitlines())]
-
-    def answers(self) -> str:
-        """curl: which version, and does the connection stay open?"""
-        url, show = f"http://127.0.0.1:{self.port}/", "%{http_version} "
-        out = ["-o", os.devnull, url]
-        said = printed(
-            "curl", "-s", "--noproxy", "*", "-w", show + "%{num_connects} ",
-            *out, *out,
-        ).split()
-        kept = "kept" if said[3] == "0" else "closed"
-        version = "1.0" if said[0] == "1" else said[0]  # curl says 1 of 1.0
-        return f"HTTP/{version}, {kept}"
-
-    def load(self) -> tuple[str, str, str, str]:
-        """Some clients at once: ab, ps, and strace twice."""
-        trace = self.folder / "trace"
-        before = most = self.process.threads()
-        pids = [each.pid for each in self.process.processes()]
-        with strace.attached(["strace", "-f", "-s", "0"], pids, trace):
-            begun = time.monotonic()
-            here = {Client(self.port, GET_CLOSE) for _ in range(CLIENTS)}
-            while here:
-                most = max(most, self.process.threads())
-                ready, _, _ = select.select(
-                    [each.socket for each in here], [], [], 0.02
-                )
-                for client in [c for c in here if c.socket in ready]:
-                    client.response()
-                    client.close()
-                    here.remove(client)
-            took = time.monotonic() - begun
-        calls = trace.read_text()
-        return (
-            "serial" if took >= CLIENTS * self.delay else "overlaps",
-            self.threads(before, most), waits_in(calls),
-            "asyncio" if ", 262144, " in calls else "no asyncio",
-        )
-
-    def threads(self, before: int, most: int) -> str:
-        """How their number has changed, in the words of the table."""
-        if most == before:
-            alone = before == len(self.process.processes())
-            return "one" if alone else "ready"
-        # That they stay cannot be awaited; that they go can.
-        return "come and go" if eventually(
-            lambda: self.process.threads() == before, 1 + self.delay
-        ) else "come and stay"
-
-
-def printed(*words: str) -> str:
-    return subprocess.run(
-        words, capture_output=True, text=True, check=True
-    ).stdout
-
-
-def waits_in(calls: str) -> str:
-    for sign, call in (
-        ("io_uring_enter", "io_uring_enter"), ("epoll_wait", "epoll_p?wait")
-    ):
-        if re.search(rf"\b{call}\(", calls):
-            return sign
-    return "poll" if re.search(r"\bp?poll\(", calls) else "?"
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(not TOOLS, reason="curl, ss or strace is missing")
 @pytest.mark.parametrize("name", [server.name for server in SERVERS])
-def test_each_clue_is_true_of_each_server(name: str, tmp_path: Path) -> None:
-    if name == "07" and (why := why_no_uring()):
-        pytest.skip(why)
-    signs = [c.signs[ALIKE.get(name, name)] for c in mystery.read_clues()]
-    with mystery.disguised(by_name(name), QUICK) as process:
-        seen = Seen(process, QUICK, tmp_path)
-        first = [seen.listed(), seen.answers()]
-        # Other work may hide that waits overlap, or that threads go.
-        for _ in range(5):
-            try:
-                found = [*first, *seen.load()]
-            except strace.StraceError as error:  # as in most containers
-                pytest.skip(str(error))
-            if found == signs:
-                break
-        assert found == signs
-        if shutil.which("py-spy"):
-            worker = process.processes()[-1].pid
-            stack = printed("py-spy", "dump", "--pid", str(worker))
-            assert ("asyncio/" in stack) == (signs[-1] == "asyncio")
+def test_the_clues_say_what_the_servers_promise(name: str) -> None:
+    # Each promise is proved elsewhere, with the server running.
+    server = by_name(name)
+    text = server.path.read_text()
+    listed, curl, load, threads, waits, stack = (
+        clue.signs[ALIKE.get(name, name)] for clue in mystery.read_clues()
+    )
+    assert listed == ("twice" if server.step == 7 else "once")
+    assert curl.startswith("HTTP/1.0" if server.step == 1 else "HTTP/1.1")
+    assert curl.endswith("kept") == (server.lessons["keep_alive"] == YES)
+    assert (load == "serial") == (server.lessons["overlap"] == NO)
+    pool = server.lessons["overlap"] == POOL
+    assert threads == {
+        YES: "ready" if pool else "one", NO: "come and go",
+        POOL: "come and stay",
+    }[server.lessons["threads"]]
+    assert (waits == "poll") == (server.step <= 3)
+    assert (waits == "io_uring_enter") == (name == "07")
+    if name not in ALIKE:
+        assert (stack == "asyncio") == ("asyncio" in text)
 
 
 # A server that nobody recognizes -------------------------------------------
@@ -164,8 +80,8 @@ def test_nothing_but_its_behaviour_gives_it_away(name: str) -> None:
             assert each.cmdline() == [sys.executable, "server.py"]
             assert not Path(each.cwd()).exists()
         with Client(process.wait_until_ready(), GET_CLOSE) as client:
-            answer = client.response()
-        assert (answer.status, answer.get("Server")) == (200, "")
+            response = client.response()
+        assert (response.status, response.get("Server")) == (200, "")
     assert eventually(lambda: not any(map(alive, members)), PATIENCE)
 
 

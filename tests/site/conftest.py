@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.site import sample
 from tests.site.browsing import CHROMIUM, Opened, open_page
 from tools.common.launch import eventually
-from tools.data.results import REFERENCE, Results
+from tools.data.results import Results
 from tools.servers import ROOT
 
 Render = Callable[[str], str]
@@ -25,44 +25,34 @@ CONFIG = ROOT / "mkdocs.yml"
 PATIENCE = 600  # seconds for a build, on a very busy machine
 
 
+@pytest.fixture(scope="session")
+def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sample results, written once."""
+    return sample.save(tmp_path_factory.mktemp("sample"), sample.results())
+
+
 @pytest.fixture
 def reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Results:
     """Sample results as the reference; the reader has not measured."""
-    made = sample.results()
-    folder = sample.save(tmp_path / "reference", made)
-    monkeypatch.setenv("SEVEN_REFERENCE", str(folder))
+    monkeypatch.setenv("SEVEN_REFERENCE", str(sample_folder))
     monkeypatch.setenv("SEVEN_OWN", "none")
     monkeypatch.delenv("SEVEN_BESIDE", raising=False)
-    return made
+    return sample.results()
 
 
 @pytest.fixture
 def change(
-    reference: Results, tmp_path: Path
+    reference: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Results], None]:
-    """Write a changed reference."""
+    """Make a changed reference the one that is used, once in a test."""
 
     def save(made: Results) -> None:
         folder = sample.save(tmp_path / "reference", made)
-        file = folder / "results.json"
-        now = file.stat().st_mtime_ns  # tell it apart from the last one
-        os.utime(file, ns=(now, now + 1_000_000_000))
+        monkeypatch.setenv("SEVEN_REFERENCE", str(folder))
 
     return save
-
-
-@pytest.fixture
-def own(
-    reference: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Results:
-    """The reader has made a default run, half as fast."""
-    suites = ("classic", "many", "raw-new", "raw-keep")
-    made = sample.results(0.5, suites)
-    folder = sample.save(tmp_path / "own", made)
-    monkeypatch.setenv("SEVEN_OWN", str(folder))
-    return made
 
 
 @functools.cache
@@ -101,17 +91,17 @@ def render() -> Render:
 
 
 def once(
-    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]
+    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]
 ) -> Path:
     """A site that all workers share, made by the first that needs it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
-    folder, trouble = root / name, root / f"{name}.trouble"
+    folder, outcome = root / name, root / f"{name}.outcome"
     try:
         folder.mkdir()
     except FileExistsError:
-        assert eventually(trouble.exists, PATIENCE, 0.1)
+        assert eventually(outcome.exists, PATIENCE, 0.1)
     else:
         said = "it was not built"
         try:
@@ -120,24 +110,17 @@ def once(
         except AssertionError as error:
             said = str(error)
         finally:
-            made = trouble.with_suffix(".written")
+            made = outcome.with_suffix(".written")
             made.write_text(said)
-            made.rename(trouble)
-    assert trouble.read_text() == ""
+            made.rename(outcome)
+    assert outcome.read_text() == ""
     return folder / "site"
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly, as if the reader had not measured."""
-    return once(tmp_path_factory, "plain", lambda f: build(f / "site", "none"))
-
-
-@pytest.fixture(scope="session")
-def own_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site with the reader's numbers, here the reference again."""
-    own = str(REFERENCE)
-    return once(tmp_path_factory, "own", lambda f: build(f / "site", own))
+    return once(tmp_path_factory, "plain", build)
 
 
 @pytest.fixture(scope="session")
@@ -155,21 +138,19 @@ def built(request: pytest.FixtureRequest) -> Path:
     return found
 
 
-def build(folder: Path, own: str) -> Path:
+def build(folder: Path) -> None:
     """Run the build as everybody does."""
-    done = run("mkdocs", own, "--strict", "-d", str(folder))
+    done = run("mkdocs", "--strict", "-d", str(folder / "site"))
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
-def build_zensical(folder: Path) -> Path:
+def build_zensical(folder: Path) -> None:
     """The same with Zensical; it writes beside its settings only."""
     shutil.copy(CONFIG, folder)
     shutil.copytree(CONFIG.parent / "docs", folder / "docs")
     config = str(folder / CONFIG.name)
-    done = run("zensical", "none", "--strict", "--clean", "-f", config)
+    done = run("zensical", "--strict", "--clean", "-f", config)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "site"
 
 
 def small(folder: Path, **pages: str) -> subprocess.CompletedProcess[str]:
@@ -184,16 +165,13 @@ def small(folder: Path, **pages: str) -> subprocess.CompletedProcess[str]:
         page.parent.mkdir(exist_ok=True)
         page.write_text(text, "utf-8")
     return run(
-        "mkdocs", "none", "--strict", "-f", str(config),
-        "-d", str(folder / "site"),
-    )  # fmt: skip
+        "mkdocs", "--strict", "-f", str(config), "-d", str(folder / "site")
+    )
 
 
-def run(
-    builder: str, own: str, *options: str
-) -> subprocess.CompletedProcess[str]:
-    """A builder in the repository's folder."""
-    environment = {**os.environ, "SEVEN_OWN": own}
+def run(builder: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A builder in the repository's folder; nobody has measured anew."""
+    environment = {**os.environ, "SEVEN_OWN": "none"}
     environment.pop("SEVEN_REFERENCE", None)
     return subprocess.run(
         [sys.executable, "-m", builder, "build", *options],

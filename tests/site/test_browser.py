@@ -1,24 +1,25 @@
 """The site in a browser, from file://, as a reader without a net sees it.
 
-Each page is loaded twice, and all is checked on the way: dark and light, as
-on paper and on a phone; and the last two without scripts.
+Each page is loaded twice: without scripts, then with them on paper, dark and
+light, on a desk and a phone.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
+import os
+import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from tests.site.browsing import (
     Opened,
     bad_colours,
     faults,
     needs_browser,
-    open_page,
     visit,
 )
+from tests.site.conftest import small
+from tools.data.results import REFERENCE
 from tools.servers import ROOT
 
 pytestmark = [needs_browser, pytest.mark.thorough]
@@ -28,9 +29,7 @@ PAGES = sorted(
     page.relative_to(DOCS).with_suffix(".html").as_posix()
     for page in DOCS.rglob("*.md")
 )
-every_page = pytest.mark.parametrize("name", PAGES)
-Windows = dict[bool, tuple[Page, list[str]]]  # with scripts or without
-Window = Callable[[Path, int, bool], Page]
+PHONE, DESK = 375, 1280  # px
 
 # What sticks out of a printed page, scrolls where nobody can, or is folded
 # though nobody can open it. Tables of data behind a chart may be left out.
@@ -79,140 +78,87 @@ NOT_SHOWN = """() => {
 }"""
 
 
-def check_scheme(page: Page, expected: str) -> None:
-    body = page.locator("body")
-    assert body.get_attribute("data-md-color-scheme") == expected
-
-
-def unfold(page: Page) -> None:
-    """Open all that is folded, and wait until it is drawn."""
-    page.evaluate("""() => {
-      document.querySelectorAll('details').forEach(d => d.open = true);
-      return new Promise(done =>
-        requestAnimationFrame(() => requestAnimationFrame(done)));
-    }""")
-
-
-def sideways(page: Page) -> list[str]:
-    """Does a phone have to scroll sideways? Which text of a chart is cut?"""
-    width = page.evaluate("document.documentElement.scrollWidth")
-    cut: list[str] = page.evaluate("""() =>
-      [...document.querySelectorAll("figure .seven-svg--bars text")]
-        .filter(e => e.checkVisibility()).filter(e => {
-          const box = e.getBoundingClientRect();
-          return box.right > innerWidth + 1 || box.left < 0;
-        }).map(e => `${e.textContent} is cut off`)""")
-    return [f"{width} px wide"] * (width > 375) + cut
-
+# What is wider than the window, or stands in a chart beyond its edge.
+SIDEWAYS = """() => {
+  const wide = document.documentElement.scrollWidth;
+  const texts = document.querySelectorAll("figure .seven-svg--bars text");
+  const cut = [...texts].filter(e => e.checkVisibility()).filter(e => {
+    const box = e.getBoundingClientRect();
+    return box.right > innerWidth + 1 || box.left < 0;
+  });
+  return [...wide > innerWidth ? [`${wide} px wide`] : [],
+          ...cut.map(e => `${e.textContent} is cut off`)];
+}"""
 
 # Tab reaches all of these by itself, unless a page says otherwise (as the
-# theme's tabs do, which the arrow keys choose). Where Tab leads, two pages
-# are walked for (below), since each key takes its time.
+# theme's tabs do, which the arrow keys choose).
 PASSED_OVER = """() => [...document.querySelectorAll(
   "article :is(a[href], button, input, select, summary)[tabindex^='-']"
 )].filter(e => !e.closest(".tabbed-labels, .tabbed-control"))
   .map(e => `Tab passes over ${e.outerHTML.slice(0, 120)}`)"""
 
+# Whatever can be opened or chosen is, and drawn: that is read too.
+UNFOLD = """() => {
+  document.querySelectorAll("details").forEach(d => d.open = true);
+  document.querySelectorAll(".seven-quiz input").forEach(i => i.click());
+  return new Promise(done =>
+    requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
 
-def check_headings(page: Page) -> None:
-    """One h1, first; below it no level is left out."""
-    levels = page.evaluate(
-        "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]"
-        ".map(e => Number(e.tagName[1]))"
-    )
-    assert levels.count(1) == 1 and levels[0] == 1
-    for last, level in itertools.pairwise(levels):
-        assert level <= last + 1, f"h{last}, then h{level}"
+
+def resize(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+
+
+def check_plain(page: Page) -> None:
+    """On a phone without scripts: everything is there and fits."""
+    resize(page, PHONE)
+    assert len(page.locator("article").inner_text()) > 500
+    assert not [*page.evaluate(NOT_SHOWN), *page.evaluate(SIDEWAYS)]
 
 
 def check(page: Page) -> None:
-    """All that one visit can show: paper, dark, light, a phone.
-
-    axe-core finds nothing, the console is empty, nothing comes from outside.
-    """
-    check_scheme(page, "default")
+    """All that one visit can show; the console stays empty meanwhile."""
+    body = page.locator("body[data-md-color-scheme=slate]")
     page.get_by_title("Switch to dark").click()
-    check_scheme(page, "slate")
+    body.wait_for()
+    resize(page, 700)  # what is left of A4
     page.emulate_media(media="print")
     assert not page.evaluate(NOT_ON_PAPER)
     page.emulate_media(media="screen")
-    page.set_viewport_size({"width": 1280, "height": 900})
-    check_headings(page)
-    assert not page.evaluate(PASSED_OVER)
-    unfold(page)  # what is folded is read too
+    resize(page, DESK)
+    page.evaluate(UNFOLD)
+    assert not [*page.evaluate(SIDEWAYS), *page.evaluate(PASSED_OVER)]
     assert not faults(page)
     page.get_by_title("Switch to light").click()
-    check_scheme(page, "default")
+    body.wait_for(state="detached")
     assert not bad_colours(page)
-    page.set_viewport_size({"width": 375, "height": 900})
-    assert not sideways(page)
+    resize(page, PHONE)
+    assert not page.evaluate(SIDEWAYS)
 
 
-@pytest.fixture(scope="module")
-def windows() -> Windows:
-    """With scripts and without: one for all pages, since each is dear."""
-    return {}
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page(opened: Opened, site: Path, name: str) -> None:
+    plain = opened("light", script=False)
+    visit(plain, site / name)
+    check_plain(plain)
+    page = opened("light")
+    visit(page, site / name)
+    check(page)
 
 
-@pytest.fixture
-def window(
-    browser: Browser, windows: Windows
-) -> Iterator[Window]:
-    """Shows a page to a reader who has not chosen dark or light yet."""
-    went_wrong: list[list[str]] = []
-
-    def show(path: Path, width: int, script: bool) -> Page:
-        if script in windows:
-            windows[script][0].evaluate("localStorage.clear()")
-        else:
-            windows[script] = open_page(browser, "light", script=script)
-        page, trouble = windows[script]
-        trouble.clear()
-        went_wrong.append(trouble)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(media="screen", color_scheme="light")
-        visit(page, path)
-        return page
-
-    yield show
-    for trouble in went_wrong:
-        assert not trouble, "\n".join(trouble)
-
-
-@every_page
-def test_with_scripts(window: Window, site: Path, name: str) -> None:
-    check(window(site / name, 700, True))
-
-
-@every_page
-def test_without_scripts(window: Window, site: Path, name: str) -> None:
-    page = window(site / name, 375, False)
-    assert len(page.locator("article").inner_text()) > 500
-    assert not [*page.evaluate(NOT_SHOWN), *sideways(page)]
-    page.set_viewport_size({"width": 700, "height": 900})
-    page.emulate_media(media="print", color_scheme="dark")
-    assert not page.evaluate(NOT_ON_PAPER)
-
-
-def test_the_readers_numbers_fit_on_a_phone(
-    opened: Opened, own_site: Path
+def test_numbers_beside_the_reference(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = opened("light", width=375)
-    for path in own_site.rglob("*.html"):
-        if "seven-own" in path.read_text("utf-8"):
-            visit(page, path)
-            unfold(page)
-            assert not [f"{path.name}: {what}" for what in sideways(page)]
-
-
-@pytest.mark.parametrize("name", [
-    "index.html", "steps/05_timer.html", "reference/http.html",
-])  # fmt: skip
-def test_zensicals_pages_are_as_good(
-    opened: Opened, zensical_site: Path, name: str
-) -> None:
-    page = opened("light", width=700)
-    visit(page, zensical_site / name)
+    """A class's: they need more room than the reader's own."""
+    monkeypatch.setenv("SEVEN_BESIDE", os.pathsep.join([str(REFERENCE)] * 3))
+    text = (DOCS / "compare.md").read_text("utf-8")
+    fences = re.findall(r"(?ms)^```(?:bars|sweep|abtable)\n.*?^```$", text)
+    kinds = "\n\n".join({fence.split()[0]: fence for fence in fences}.values())
+    done = small(tmp_path, index=f"# Compare\n\n{kinds}")
+    assert not done.returncode, done.stderr
+    page = opened("light")
+    visit(page, tmp_path / "site" / "index.html")
     check(page)
 
 
@@ -222,62 +168,6 @@ def test_search_without_a_server(opened: Opened, built: Path) -> None:
     page.locator(".md-search__input, .md-search__button").first.click()
     page.keyboard.type("SO_REUSEPORT")
     page.locator("a[href*='07_parallel.html?h=']").first.wait_for()
-
-
-# Marks all that Tab should reach (of radio buttons, one of each group), and
-# tells what is left unmarked after a walk.
-TO_REACH = """() => {
-  const groups = new Set();
-  const all = "a[href], button, input, select, textarea, summary, "
-    + "[tabindex='0']";
-  for (const e of document.querySelectorAll(all)) {
-    if (e.disabled || e.tabIndex < 0 || e.closest("[inert]")) continue;
-    if (!e.checkVisibility({visibilityProperty: true})) continue;
-    if (!e.closest("article")) continue;
-    if (e.type === "radio") {
-      const group = e.form?.id + e.name;
-      const chosen = document.querySelector(
-        `input[name="${CSS.escape(e.name)}"]:checked`);
-      if (groups.has(group) || (chosen && chosen !== e)) continue;
-      groups.add(group);
-    }
-    e.dataset.toReach = "";
-  }
-  return document.querySelectorAll("[data-to-reach]").length;
-}"""
-REACHED = """() => {
-  const now = document.activeElement;
-  delete now.dataset.toReach;
-  return [now.className, !document.querySelector("[data-to-reach]")];
-}"""
-
-
-@pytest.mark.parametrize("name", ["index.html", "compare.html"])
-def test_the_keyboard_reaches_everything(
-    opened: Opened, site: Path, name: str
-) -> None:
-    page = opened("dark")  # as the reader's system is
-    visit(page, site / name)
-    check_scheme(page, "slate")
-    page.keyboard.press("Tab")
-    first, _ = page.evaluate(REACHED)
-    assert "md-skip" in first
-    passed = ""
-    left = page.evaluate(TO_REACH)
-    assert left, "something to reach"
-    for _ in range(3 * left + 100):  # the menus too
-        page.keyboard.press("Tab")
-        at, done = page.evaluate(REACHED)
-        passed += f" {at}"
-        if done:
-            break
-    unseen = page.evaluate(
-        "[...document.querySelectorAll('[data-to-reach]')]"
-        ".map(e => e.outerHTML.slice(0, 120))"
-    )
-    assert not unseen, "\n".join(unseen)
-    assert "md-search__input" in passed
-    assert "md-option" in passed, "light or dark"
 
 
 def test_the_skip_link_skips(opened: Opened, built: Path) -> None:

@@ -1,13 +1,10 @@
 """The page How many: its formulas against what was measured."""
 
-import re
-
 import pytest
 from playwright.sync_api import Page
 
 from tests.site.browsing import Opened, needs_browser
 from tests.site.conftest import Render
-from tools.data.results import Point
 from tools.servers import ROOT
 from tools.site import data, experiments, figures
 
@@ -47,36 +44,9 @@ def test_the_example_of_the_text(form: Page) -> None:
     said = ask(form, 200, 5, 100)
     assert said["Requests at once"] == pytest.approx(20.5, rel=0.02)
     assert said["Threads"] == 30 and said["Processes"] == 1
-    shown = form.locator("dd").all_text_contents()
-    assert any("√20.5" in line and "so 30 in each" in line for line in shown)
-    # As a pocket calculator has it, from the numbers that are shown.
-    for line in shown[:2]:
-        by_hand, _, result = line.partition(" = ")
-        numbers = [float(n) for n in re.findall(r"[\d.]+", by_hand)]
-        assert f"{numbers[0] * sum(numbers[1:]) / 1000:.3g}" == result, line
+    assert "√20.5" in form.locator("dl").inner_text()
     more = ask(form, 200, 50, 100)  # ten times the computing: five cores
     assert more["Processes"] == 8 and more["Threads"] % 8 == 0
-
-
-def test_the_law_finds_the_threads_that_were_busy(form: Page) -> None:
-    """From the rate of a full pool alone: how many threads has it?"""
-    run = data.reference()
-    pools = [
-        point for name in ("03-pool", "06-executor")
-        for point in run.suite("sweep", name)
-        if point.clients >= 2 * busy(point)
-    ]
-    assert len(pools) > 4
-    for point in pools:
-        rate = figures.required(point, "requests_per_second")
-        said = ask(form, 1000 * point.delay, 0, rate)
-        ratio = said["Requests at once"] / busy(point)
-        assert 0.7 < ratio < 1.2, (point.server, point.clients)
-
-
-def busy(point: Point) -> float:
-    """The threads of a pool: all but the one that accepts."""
-    return figures.required(point, "threads") - 1
 
 
 def test_the_most_it_promises_is_what_a_pool_gives(form: Page) -> None:
@@ -90,16 +60,6 @@ def test_the_most_it_promises_is_what_a_pool_gives(form: Page) -> None:
     ):
         rate = figures.required(point, "requests_per_second")
         assert 0.7 < rate / said["Answers a second, at most"] < 1.1
-
-
-def test_workers_that_compute_are_as_many_busy_cores(form: Page) -> None:
-    for workers, row in ((1, "07[1 worker]"), (2, "07[2 workers]")):
-        point = experiments.find("scale", row, "scale", None)
-        said = ask(
-            form, 0, figures.required(point, "cpu_ms"),
-            figures.required(point, "requests_per_second"),
-        )
-        assert 0.6 < said["Cores busy"] / workers < 1.4
 
 
 def test_bad_input_gets_a_sentence(form: Page) -> None:

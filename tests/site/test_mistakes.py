@@ -1,16 +1,22 @@
-"""What is wrong in a page ends the build with a sentence; ids are unique.
+"""What is wrong in a page or its data ends the build with a sentence.
 
-One table for all fences and numbers. What depends on the data that a test
-makes stands in the file of its fence.
+One table for all fences, one for the numbers, one for results of others.
 """
 
+import dataclasses
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.site import sample
 from tests.site.conftest import Render
+from tools.data import exchange
 from tools.data.results import Results
 
+BARS = "```bars\nsuite: classic\ntitle: T\nservers: 01, 02\n```"
+TABLE = "```abtable\nsuite: classic\nservers: 01, 02\n```"
 MISTAKES = {  # a fence -> a part of the sentence
     # The options of any fence.
     "bars\nsuite: classic": "the option 'title' is missing",
@@ -48,7 +54,8 @@ MISTAKES = {  # a fence -> a part of the sentence
         "show is one of lines, table, bars, not 'circles'",
     "inside\ntool: top": "the lab uses ss, ps, strace, py-spy, not 'top'",
     "hosts\ntitle: T\npart: death\nrows: a\nshow: pie":
-        "show is bars, table, seconds, texts, not 'pie'",
+        "show is bars, table, seconds, not 'pie'",
+    "drawing\nname: loop": "no drawing 'loop'; there are accept",
     # Recordings.
     "race\nservers: 01, 02, 03\ntitle: T": "one server or two",
     "race\nservers: 01, 01\ntitle: T": "one server or two",
@@ -96,62 +103,119 @@ NUMBERS = {
     "race:02": "the figures are first, last",
     "race:08.last": "no server is called '08'",
 }
+OF_OTHERS = {  # a file of results, or the mode of a run -> why
+    "{": "is not a results file",
+    "[]": "is not a results file",
+    '{"schema": 2}': "has schema 2, this version reads 1",
+    '{"schema": 1}': "is not a results file",
+    "smoke": "is a run of smoke, which measures other things",
+    "": "cannot be read",
+}
+GET = "GET / HTTP/1.1\r\n\r\n"
+OK = "HTTP/1.1 200 OK\r\n"
+BYTES = [  # sent and received
+    ("GET /", "", "no start line at byte 0"),
+    ("GET / HTTP/1.1\r\nHost: a\r\n", "", "no header field at byte 25"),
+    (f"{GET}body", "", "no start line at byte 18"),
+    (GET, f"{OK}Content-Length: 2\r\n\r\na", "not as long as they say"),
+    (GET.replace("GET", "HEAD"), f"{OK}Content-Length: 1\r\n\r\na",
+     "not as long as they say"),
+    ("GET / HTTP/1.1\r\nX-Strange: 1\r\n\r\n", "",
+     "nothing explains request x-strange '1'"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("body", MISTAKES)
-def test_a_fence_that_cannot_be_made_ends_the_build(
-    reference: Results, render: Render, body: str
+@pytest.mark.parametrize(("text", "why"), [
+    *((f"```{body}\n```", f"the fence '{body.partition(chr(10))[0]}' cannot "
+       f"be made: .*{re.escape(why)}") for body, why in MISTAKES.items()),
+    *((f"`#!num {number}`", f"cannot be made.*{re.escape(why)}")
+      for number, why in NUMBERS.items()),
+])  # fmt: skip
+def test_what_cannot_be_made_ends_the_build(
+    reference: Results, render: Render, text: str, why: str
 ) -> None:
-    name = body.partition("\n")[0]
-    why = f"(?s)the fence '{name}' cannot .*{re.escape(MISTAKES[body])}"
+    with pytest.raises(Exception, match=f"(?s){why}"):
+        render(text)
+
+
+@pytest.mark.parametrize("content", OF_OTHERS)
+def test_results_that_cannot_be_used(
+    reference: Results, render: Render, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, content: str,
+) -> None:
+    file = tmp_path / "mine.json"
+    monkeypatch.setenv("SEVEN_BESIDE", str(file))
+    if content.isalpha():
+        sample.of([], content).save(tmp_path)
+        (tmp_path / "results.json").rename(file)
+    elif content:
+        file.write_text(content)
+    with pytest.raises(Exception, match=rf"mine\.json {OF_OTHERS[content]}"):
+        render(BARS)
+
+
+def test_a_failed_point_of_the_reference(
+    reference: Results, change: Callable[[Results], None], render: Render
+) -> None:
+    point = reference.find("02", "classic")
+    assert point
+    point.runs = [sample.run("02", 10, 1.0)]
+    point.runs[0].error = point.reason = "it died"
+    point.status = "failed"
+    change(reference)
+    for text in (BARS, TABLE, "`#!num 02.classic.p50`"):
+        with pytest.raises(Exception, match="it died"):
+            render(text)
+
+
+def test_no_reference(
+    monkeypatch: pytest.MonkeyPatch, render: Render
+) -> None:
+    monkeypatch.setenv("SEVEN_REFERENCE", "/no/such/folder")
+    with pytest.raises(Exception, match=r"results\.json cannot be read"):
+        render(BARS)
+
+
+def test_what_others_wrote_is_text(
+    reference: Results, render: Render, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing in a file becomes a part of the page that does something."""
+    evil = "</code></svg><img src=x onerror='alert()'>\"'&"
+    made = sample.results(1.0, tuple(sample.LOADS))
+    made.command = made.started = made.machine.cpu = evil
+    for point in made.points[::2]:
+        point.runs, point.status, point.reason = [], "failed", evil
+    made.save(tmp_path)
+    monkeypatch.setenv("SEVEN_BESIDE", str(tmp_path))
+    sweep = "```sweep\ntitle: T\nservers: 06\n```"
+    html = render("\n\n".join((BARS, TABLE, sweep, "```machine\n```")))
+    assert "yours &lt;/code" in html and "<img" not in html
+
+
+@pytest.mark.parametrize(("sent", "received", "why"), BYTES)
+def test_captured_bytes_that_cannot_be_shown(
+    sent: str, received: str, why: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, render: Render,
+) -> None:
+    good = exchange.load(exchange.REFERENCE / "get.json")
+    dataclasses.replace(
+        good, sent=sent.encode(), received=received.encode()
+    ).save(tmp_path)
+    monkeypatch.setattr(exchange, "REFERENCE", tmp_path)
     with pytest.raises(Exception, match=why):
-        render(f"```{body}\n```")
+        render("```wire\nexchange: get\n```")
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_a_number_that_is_not_there_ends_the_build(
-    reference: Results, render: Render, number: str
-) -> None:
-    why = f"cannot be made.*{re.escape(NUMBERS[number])}"
-    with pytest.raises(Exception, match=why):
-        render(f"`#!num {number}`")
-
-
-PAGE = """
-bars\nsuite: classic\ntitle: T\nservers: 01, 02\nmark: 02
-
-sweep\ntitle: T\nservers: steps
-
-abtable\nsuite: classic\nservers: 01, 02
-
-race\nservers: 02\ntitle: T
-
-conformance\nsection: refusing
-
-lessons
-
-hold\ntitle: T
-
-wire\nexchange: get
-
-quiz\nquestion: q?\n- [x] a | b\n- [ ] c | d
-
-quiz\nquestion: r?\n- [x] a | b\n- [x] c | d
-"""
-
-
-def test_ids_are_once_on_a_page_and_the_same_in_every_build(
-    reference: Results, render: Render
-) -> None:
-    fences = [f"```{body}\n```" for body in PAGE.strip().split("\n\n")]
-    page = "\n\n".join([*fences, *fences])
-    html = render(page)
-    ids = re.findall(r' id="([^"]+)"', html)
-    assert len(ids) == len(set(ids))
-    assert {"race-02", "race-02-2", "wire-get", "rule-nul"} < set(ids)
-    assert "bars-classic-requests-per-second-02-10" in ids
-    assert set(re.findall(r' for="([^"]+)"', html)) < set(ids)
-    assert set(re.findall(r' href="#([^"]+)"', html)) < set(ids)
-    groups = re.findall(r' name="(quiz[^"]+)"', html)
-    assert len(set(groups)) == 4
-    assert html == render(page)
+@pytest.mark.parametrize(
+    "file", sorted(exchange.REFERENCE.glob("*.json")), ids=lambda f: f.stem
+)
+def test_no_captured_byte_is_lost(file: Path, render: Render) -> None:
+    """What stands on the page is all of it."""
+    made = exchange.load(file)
+    html = render(f"```wire\nexchange: {file.stem}\n```")
+    cells = re.findall(
+        r'__hex2?">(.*?)</span> <span class="seven-wire__text', html
+    )
+    shown = re.sub("<[^>]+>", "", " ".join(cells))
+    assert bytes.fromhex(shown) == made.sent + made.received

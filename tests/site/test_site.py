@@ -2,16 +2,22 @@
 
 import difflib
 import functools
+import http.client
 import re
+import sys
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.site.conftest import pages, small
-from tools.servers import ROOT
+from tools.common.launch import Launched
+from tools.servers import ROOT, by_name
+from tools.site import picture
+from tools.site.drawing import FOLDER
 
 DOCS = ROOT / "docs"
 # What a browser fetches by itself.
@@ -124,18 +130,32 @@ def content(page: Path) -> list[str]:
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 
-@pytest.mark.thorough
-def test_the_readers_numbers_are_on_the_site(own_site: Path) -> None:
-    home = (own_site / "index.html").read_text(encoding="utf-8")
-    assert 'class="seven-own"' in home
-    assert "(yours " in home
-
-
-def test_a_missing_name_fails_the_strict_build(tmp_path: Path) -> None:
-    page = "# Page\n\n```source\nfile: 02\nname: nobody\n```\n"
-    done = small(tmp_path, index=page)
+def test_a_dead_link_in_a_fence_fails_the_strict_build(
+    tmp_path: Path,
+) -> None:
+    links = "[page](nowhere.md), [anchor](other.md#not)"
+    quiz = f"```quiz\nquestion: q?\n- [x] a | {links}\n- [ ] b | c\n```\n"
+    done = small(tmp_path, index=f"# One\n\n{quiz}", other="# Two\n")
     assert done.returncode != 0
-    assert "there is no 'nobody' in it" in done.stderr
+    assert "nowhere.md" in done.stderr and "#not" in done.stderr
+
+
+def test_nobody_finds_an_answer_by_searching(site: Path) -> None:
+    """Neither a quiz's, nor an exercise's, nor the exam's."""
+    leading = {
+        page.relative_to(site).as_posix()
+        for page, read_ in read(site).items()
+        if any("exam-answers.html" in link for link in read_.links)
+        and page.name != "exam-answers.html"
+    }
+    assert leading == {"teach/index.html"}
+    index = (site / "search" / "search_index.json").read_text("utf-8")
+    for told in ("teach/exam.html", "Before you run the last line"):
+        assert told in index, told
+    for hidden in ("exam-answers", "the reason appears"):
+        assert hidden not in index, hidden
+    text = (site / "exercises" / "02_sockets.html").read_text("utf-8")
+    assert "received += data" not in text
 
 
 def test_no_measured_number_is_typed() -> None:
@@ -146,3 +166,41 @@ def test_no_measured_number_is_typed() -> None:
             r"(?m)^(?!\|).*?\b\d+\.\d+ (?:requests|ms|MB)\b", text
         )
         assert not typed, page
+
+
+def test_a_drawing_has_classes_of_the_sheet_and_no_colours() -> None:
+    """So it can be read in the dark, and by print; words say what it shows."""
+    sheet = (DOCS / "assets" / "drawings.css").read_text("utf-8")
+    sheet = re.sub(r"(?s)/\*.*?\*/", "", sheet)
+    for colour in re.findall(r"(?:fill|stroke|color):([^;]+);", sheet):
+        assert re.fullmatch(r" (var\(--[a-z0-9-]+\)|none|Canvas\w*)", colour)
+    known = set(re.findall(r"\.([a-z]+)", sheet))
+    for path in FOLDER.glob("*.svg"):
+        root = ElementTree.parse(path).getroot()
+        assert len((root[1].text or "").split()) > 40, path
+        for element in root.iter():
+            own = {"fill", "stroke", "style", "font-size"} & {*element.attrib}
+            assert not own, (path, element.attrib)
+            assert {*element.get("class", "").split()} <= known, path
+
+
+def test_the_picture_of_the_readme_shows_the_reference() -> None:
+    old = [file.name for file in picture.stale()]
+    assert not old, f"run python -m tools.site picture: {old} are old"
+
+
+@pytest.mark.thorough
+def test_step_07_serves_the_site(site: Path) -> None:
+    """Every file as it is, on one connection, as a browser would ask."""
+    with Launched([
+        sys.executable, str(by_name("07").path), "--port", "0",
+        "--directory", str(site), "--engine", "auto",
+    ]) as process:
+        port = process.wait_until_ready(60)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for path in site.rglob("*.*"):
+            connection.request("GET", f"/{path.relative_to(site).as_posix()}")
+            response = connection.getresponse()
+            assert response.read() == path.read_bytes(), path
+            assert response.status == 200, path
+        connection.close()

@@ -1,4 +1,4 @@
-"""The pages of the steps: short, in one order, and no name unexplained."""
+"""The pages of the steps: short, and no name unexplained."""
 
 import ast
 import re
@@ -11,20 +11,6 @@ from tools.site import source
 
 STEPS = sorted((ROOT / "docs" / "steps").glob("*.md"))
 WORDS = 1800  # as wc counts them
-OWN = 2  # headings that only one page has
-ORDER = [
-    "The question",
-    "The idea",
-    "Run it",
-    "The race",
-    "What ab says",
-    "What the sketch cannot do",
-    "How server.py does it",
-    "What changed",
-    "What it costs",
-    "When it is the right one",
-    "Exercises",
-]
 EXCERPT = re.compile(r"(?m)^ *file: (\S+)\n *name: (.+)$")
 NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 each = pytest.mark.parametrize("page", STEPS, ids=lambda page: page.stem)
@@ -38,15 +24,6 @@ def prose(page: Path) -> str:
 @each
 def test_a_student_can_finish_it(page: Path) -> None:
     assert len(page.read_text("utf-8").split()) <= WORDS
-
-
-@each
-def test_the_headings_stand_in_one_order(page: Path) -> None:
-    found = re.findall(r"(?m)^## (.+?)(?: \{.*\})?$", prose(page))
-    common = [heading for heading in found if heading in ORDER]
-    assert common == [heading for heading in ORDER if heading in common]
-    assert len(found) - len(common) <= OWN, found
-    assert found[0] == ORDER[0]
 
 
 def unexplained(file: str, names: str) -> set[str]:

@@ -36,7 +36,8 @@ def name_of(module: ModuleType | str) -> str:
     """What it is called on the command line."""
     if isinstance(module, str):
         return module
-    return module.__name__.rpartition(".")[2]
+    parts = module.__name__.split(".")
+    return parts[1] if parts[0] == "labs" else parts[-1]
 
 
 def status_of(module: ModuleType | str, folder: Path, *words: str) -> int:

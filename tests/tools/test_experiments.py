@@ -9,13 +9,14 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from labs.hold import measure as hold
 from tests.marks import Patch, Said
 from tests.tools.experiment import LOAD, options, run, session, status_of
 from tools.bench import __main__ as command
 from tools.bench import interpreters, outcome, preflight, wrk
 from tools.bench import session as sessions
 from tools.bench.ab import Load
-from tools.bench.experiments import compare, hold, ideas, labs, record
+from tools.bench.experiments import compare, ideas, labs, record
 from tools.bench.interpreters import Interpreter
 from tools.bench.peers import start as peers
 from tools.bench.server import ServerError, start
@@ -40,7 +41,7 @@ FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
     ("crowd", "--output new --reference"), ("scale", "--compute no"),
     (hold, "--clients x"), (hold, "--clients ,"),
     (hold, "--clients 9999999"), (hold, "--only 99"), (hold, "--only ,"),
-    (hold, "--patience 0"), (hold, "--options '"), (labs, "nonsense"),
+    (hold, "--delay 0"), (hold, "--options '"), (labs, "nonsense"),
     (labs, "--parts none"), (labs, "--servers ,"),
     (labs, "--frame-size many"), (record, "--reference --output x"),
     (record, "07"),

@@ -35,8 +35,8 @@ SWEEP_REPEATS = 3
 PEER_REPEATS = 5
 CLASSIC_CLIENTS = 100  # the most a run without the sweep uses
 MODES = {
-    "classic": "exactly ab -n 1000 -c 10 for each server and sketch (about "
-    "12 minutes)",
+    "classic": "exactly ab -n 1000 -c 10 for each server (about nine "
+    "minutes)",
     "full": "everything, repeated: also 1, 2, 4 ... 4096 clients and system "
     "calls (about an hour)",
     "smoke": f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
@@ -54,10 +54,8 @@ COMPARED = ("crowd", "gains", "pythons", "scale", "static", "threads")
 EXPERIMENTS = {
     name: "tools.bench.experiments."
     + ("compare" if name in COMPARED else name)
-    for name in sorted(
-        ("hold", "hosts", "labs", "record", "wire", *COMPARED)
-    )
-}
+    for name in sorted(("labs", "record", "wire", *COMPARED))
+} | {name: f"labs.{name}.measure" for name in ("hold", "hosts")}
 
 NO_SITE: Option = (
     "--no-site", {"action": "store_true", "help": "do not build the site"}
@@ -67,9 +65,8 @@ Measures the servers under load, prints a table, keeps the figures in
 results/ and builds the site with them.
 
 Without an option: every server with 10 and with 100 clients (--delay 0.1),
-and its raw speed (--delay 0) with new connections and with keep-alive; the
-sketches with 10 clients.
-About four minutes."""
+and its raw speed (--delay 0) with new connections and with keep-alive.
+About three minutes."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,6 +105,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "a bar of its own, several are a band with its median)",
     )
     add_options(parser, [servers_option([], (*SERVERS, *SKETCHES))])
+    parser.add_argument(
+        "--sketches", action="store_true",
+        help="the sketches, too, with 10 clients (--full: always)",
+    )
     common_options(
         parser, "reference, or peers (all servers, with --full or --peers "
         "all)", f"--full: {FULL_REPEATS}, its sweep {SWEEP_REPEATS}, "
@@ -133,7 +134,9 @@ def _check(options: argparse.Namespace) -> None:
     modes = (name for name in (*MODES, "peers") if getattr(options, name))
     options.mode = next(modes, "default")
     smoke = [by_name(name) for name in plan.SMOKE]
-    usual = smoke if options.smoke else [*SERVERS, *SKETCHES]
+    usual = smoke if options.smoke else list(SERVERS)
+    if options.sketches or options.full:
+        usual += SKETCHES
     chosen = options.only or usual
     options.servers = [one for one in chosen if one in SERVERS]
     alone = options.smoke or options.peers is not None

@@ -52,14 +52,14 @@ MOST_NEW = MANY if PORTS_FREE_AT_ONCE else PORTS_ELSEWHERE
 # Ten requests of each client, for servers that answer one at a time. A
 # fixed number: each run is an average over the same rounds.
 SERIAL = Load(10, 100, 15)
-# Mode -> its suites. Default: four minutes with the sketches; smoke: two
-# suites, a second or two each; classic: exactly ``ab -n 1000 -c 10``.
+# Mode -> its suites. Default: three minutes; smoke: two suites, a second or
+# two each; classic: exactly ``ab -n 1000 -c 10``.
 LOADS = {
     "default": {
         "classic": Load(10, 500, 6),
         "many": Load(100, 3000, 11),
-        "raw-new": Load(10, MANY, 2),
-        "raw-keep": Load(10, MANY, 2, keep_alive=True),
+        "raw-new": Load(10, MANY, 1),
+        "raw-keep": Load(10, MANY, 1, keep_alive=True),
     },
     "smoke": {
         "classic": Load(10, 100, 2),

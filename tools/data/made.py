@@ -44,7 +44,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "reference": ("--full --no-site", *EVERY, CORES),
     "peers": ("--peers all", *EVERY, CORES, "tools/bench/peers"),
     "hold": ("hold", *EVERY, CORES),
-    "hosts": ("hosts", *EVERY, CORES, "tools/bench/hosts"),
+    "hosts": ("hosts", *EVERY, CORES, "labs/hosts"),
     "scale": ("scale --repeats 5", THREADS, CORES),
     "crowd": ("crowd --repeats 5", CORES),
     "gains": ("gains --repeats 5", CORES),

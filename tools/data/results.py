@@ -59,7 +59,7 @@ MORE_SUITES = {
     "hosts-death": "a host dies, is stuck, or loses its cable, under load",
     "hosts-slow": "one of three hosts takes three times as long",
     "hosts-storm": "twice the load for a while, and clients that try again",
-    "hosts-seen": "what a request sees of the balancer, and who closes first",
+    "hosts-seen": "who closes an idle connection first",
     "hold": "a request under way on each of many connections at once",
     "scale": "each request computes; by the number of workers",
     "static": "a static page, 8 connections",

@@ -12,8 +12,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,14 +23,16 @@ import pytest
 
 from tools.common.files import lay_out
 from tools.common.launch import check_seen
+from tools.learn import cage
+from tools.learn.cage import READ, WRITTEN
 from tools.learn.exercises import Exercise
-from tools.learn.limited import KEPT
 from tools.learn.source import check_source
 from tools.servers import ROOT
 
 MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
-READ, WRITTEN = "read", "place"  # folders of a submission
 LONGEST = 300.0  # seconds for all tests of an exercise
+LOOK_SECONDS = 0.25  # between two looks at them
+Look = Callable[[psutil.Process], str]
 CONFIG = Path(__file__).with_name("pytest.ini")
 
 
@@ -93,22 +96,6 @@ def told(outcome: Outcome) -> list[str]:
     return lines
 
 
-@dataclass
-class Surroundings:
-    """Where and how the tests and the student's file run.
-
-    place: a folder with two empty ones, made if there is none: `read` for
-    the copy, `place` for what the program writes; python: the words that
-    run Python for the student's file; around: words before the command of
-    the tests; mark: in the environment of all that is started.
-    """
-
-    place: Path | None = None
-    python: Sequence[str] = ()
-    around: Sequence[str] = ()
-    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-
 def examine(
     exercise: Exercise,
     path: Path,
@@ -118,26 +105,25 @@ def examine(
     seed: int | None = None,
     longest: float = LONGEST,
     here: bool = False,
-    around: Surroundings | None = None,
+    caged: bool = False,
+    look: Look = lambda tests: "",
 ) -> Report:
     """Run the tests of an exercise on the file at path.
 
     first_only: stop at the first test that fails; hardest_first: begin
     with those that the starter fails; seed: for tests that throw dice;
     longest: seconds for all tests; here: in this process, which is
-    quicker and has no such limit, for files that we know. Raises
-    UnseenError where this system shows no processes.
+    quicker and has no such limit, for files that we know; caged: see
+    `cage`; look: says now and then why the tests have to end, "" if they
+    need not. Raises UnseenError where this system shows no processes.
     """
     check_seen()
-    around = around or Surroundings()
     report = Report(exercise.id)
     report.trouble = check_source(path, exercise.file)
     if report.trouble:
         return report
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-        outer = around.place or Path(made)
-        for name in (READ, WRITTEN):
-            (outer / name).mkdir(exist_ok=True)
+        outer = cage.lay_out_place(Path(made))
         beside = {k: v.encode() for k, v in exercise.companions().items()}
         copy = lay_out(
             outer / READ, {**beside, exercise.file: path.read_bytes()},
@@ -148,66 +134,78 @@ def examine(
             "-q", "-c", str(CONFIG), "--rootdir", str(exercise.folder),
             "-p", "no:cacheprovider", "-p", "tools.learn.plugin",
             "--student", str(copy), "--home", str(outer / WRITTEN),
-            "--outcomes", str(outcomes),
-            "--python", json.dumps([*around.python]), str(exercise.tests),
+            "--outcomes", str(outcomes), str(exercise.tests),
         ]
         words += ["-x"] if first_only else []
         words += ["--hardest-first"] if hardest_first else []
         words += [] if seed is None else ["--seed", str(seed)]
-        if here:
-            os.environ[MARK] = around.mark  # for what it starts, not for us
-            try:
-                with contextlib.redirect_stdout(io.StringIO()) as said:
-                    status: int | None = pytest.main(words)
-            finally:
-                del os.environ[MARK]
-                end_marked(around.mark)
-            text = said.getvalue()
-        else:
-            status, text = run_apart(words, around, longest)
+        words += ["--python", json.dumps(cage.python(outer))] * caged
+        ended = time.monotonic() + longest
+
+        def look_again(tests: psutil.Process) -> str:
+            return look(tests) or (
+                f"the tests were ended after {longest:g} s: something waits "
+                "for ever" if time.monotonic() > ended else ""
+            )
+
+        report.trouble = run_here(words) if here else run_apart(
+            words, cage.around(outer) if caged else [], look_again
+        )
         with contextlib.suppress(OSError, ValueError):
             first, *lines = outcomes.read_text("utf-8").splitlines()
             report.total = int(first)
             report.outcomes = [Outcome(**json.loads(x)) for x in lines]
-    if status is None:
-        report.trouble = (
-            f"the tests were ended after {longest:g} s: something waits for "
-            "ever"
-        )
-    elif status not in (0, 1):
-        last = text.strip().splitlines()[-1:]
-        report.trouble = ": ".join(
-            ["the tests did not run to their end", *last]
-        )
     return report
 
 
-def run_apart(
-    words: list[str], around: Surroundings, longest: float
-) -> tuple[int | None, str]:
-    """Run pytest in a process; its status (None: ended by us), its words."""
+def run_here(words: list[str]) -> str:
+    """Run pytest in this process; why it did not run to its end, or ""."""
+    mark = os.environ[MARK] = uuid.uuid4().hex  # for what it starts, not us
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            status = pytest.main(words)
+    finally:
+        del os.environ[MARK]
+        end_marked(mark)
+    return why_not(status, said.getvalue())
+
+
+def run_apart(words: list[str], before: list[str], look: Look) -> str:
+    """The same in a process of its own; before: words before its command."""
     kept = dict(os.environ)
-    if around.python:  # what starts a cage can be read from inside it
-        kept = {k: v for k, v in kept.items() if k in (*KEPT, "TMPDIR")}
+    if before:  # what starts a cage can be read from inside it
+        kept = {k: v for k, v in kept.items() if k in (*cage.KEPT, "TMPDIR")}
+    mark = uuid.uuid4().hex
     environment = {
-        **kept, MARK: around.mark, "PYTHONPATH": str(ROOT),
+        **kept, MARK: mark, "PYTHONPATH": str(ROOT),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     environment.pop("PYTEST_ADDOPTS", None)
     with subprocess.Popen(
-        [*around.around, sys.executable, "-m", "pytest", *words], cwd=ROOT,
+        [*before, sys.executable, "-m", "pytest", *words], cwd=ROOT,
         env=environment, text=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
-    ) as examiner:
+    ) as tests:
         try:
-            said, _ = examiner.communicate(timeout=longest)
-            return examiner.returncode, said
-        except subprocess.TimeoutExpired:
-            return None, ""
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    said, _ = tests.communicate(timeout=LOOK_SECONDS)
+                    return why_not(tests.returncode, said)
+                if why := look(psutil.Process(tests.pid)):
+                    return why
         finally:
-            end_marked(around.mark)
+            tests.kill()  # with a cage, all that is in it
+            end_marked(mark)
+
+
+def why_not(status: int, said: str) -> str:
+    """Why pytest did not run to its end, from its last line; "" if it did."""
+    if status in (0, 1):
+        return ""
+    last = said.strip().splitlines()[-1:]
+    return ": ".join(["the tests did not run to their end", *last])
 
 
 def end_marked(mark: str) -> None:

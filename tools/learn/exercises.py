@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from markdown.extensions import toc  # type: ignore[import-untyped]
 
 from tools.servers import ROOT
 
@@ -174,20 +173,3 @@ def by_id(word: str) -> Exercise:
     raise ExerciseError(
         f"there is no exercise {word!r}; ./learn.sh list names them"
     )
-
-
-def section(exercise: Exercise) -> list[str]:
-    """What explains it on the site: the page, and the heading if it says."""
-    path, _, anchor = exercise.read.partition("#")
-    file = ROOT / "docs" / path
-    if not file.is_file():  # of a teacher's own set
-        return [exercise.read]
-    headings: list[tuple[str, str]] = re.findall(
-        r"^(?:title:|#+) (.+?)(?: *\{ *#([\w-]+) *\})?$",
-        file.read_text("utf-8"), re.MULTILINE,
-    )
-    here = [
-        name for name, own in headings
-        if anchor and anchor == (own or toc.slugify(name, "-"))
-    ]
-    return [headings[0][0].strip("'\""), *here[:1]]

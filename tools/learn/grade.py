@@ -1,30 +1,24 @@
 """``./learn.sh grade``: many students' folders at once.
 
-Our own tests run on each file, in a folder of its own, behind a
-`protection`; a `watcher` ends what uses too much. What one submission does
-changes no other's result.
+Our own tests run on each file, in a folder of its own and inside a `cage`.
+What one submission does changes no other's result.
 """
 
 import argparse
 import os
 import random
 import sys
+import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
-from tools.learn import (
-    copies,
-    desk,
-    exercises,
-    formats,
-    protection,
-    reports,
-    watcher,
-)
+import psutil
+
+from tools.learn import cage, desk, exercises, reports
 from tools.learn.desk import DeskError
-from tools.learn.examine import LONGEST, Report, Surroundings, examine
+from tools.learn.examine import LONGEST, LOOK_SECONDS, Report, examine
 from tools.learn.exercises import Exercise
 from tools.learn.handed_in import (
     RefusedError,
@@ -34,7 +28,6 @@ from tools.learn.handed_in import (
     take,
     which_exercises,
 )
-from tools.learn.protection import PROTECTIONS, Protection
 from tools.learn.reports import Grading, clean
 
 ABOUT = "check the folders of many students (for teachers)"
@@ -53,18 +46,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="submissions at the same time (default: one per core)")
     add("--csv", type=Path, metavar="FILE", help="the table, a row a student")
     add("--json", type=Path, metavar="FILE", help="everything, as JSON")
-    add("--export", nargs=2, action="append", default=[],
-        metavar=("FORMAT", "FILE"),
-        help="for another program: " + ", ".join(formats.FORMATS))
     add("--reports", type=Path, metavar="FOLDER",
         help="a report for each student, in Markdown")
     add("--seconds", type=positive, metavar="N", default=int(LONGEST),
         help="for all tests of a submission (default: %(default)s)")
     add("--seed", type=int, metavar="N",
         help="for the tests' dice, to repeat a grading exactly")
-    add("--protection", choices=PROTECTIONS, metavar="WHICH",
-        help="one of " + ", ".join(PROTECTIONS)
-        + " (default: the first that works here)")
+    add("--unprotected", action="store_true",
+        help="without bubblewrap: submissions can do whatever you can")
     add("--must-pass", action="store_true",
         help="exit with status 1 unless everybody passes everything")
 
@@ -98,32 +87,26 @@ def run(options: argparse.Namespace) -> int:
     say(unclear)
     say(f"nothing found in {s.folder}" for s in students
         if not s.unclear and not any(e.id in s.files for e in chosen))
-    check_targets(options, students)
+    check_targets(options)
+    if not options.unprotected:
+        cage.check()
     seed = options.seed
     grading = Grading(
-        chosen, students, random.randrange(1 << 30) if seed is None else seed
+        chosen, students,
+        random.randrange(1 << 30) if seed is None else seed,
+        "none" if options.unprotected else "bubblewrap",
     )
-    with protection.work_folder() as work:
-        chosen_one = protection.choose(options.protection, work)
-        grading.protection = chosen_one.name
-        Grader(grading, chosen_one, work, options.seconds).run(options.jobs)
-    grading.alike = [
-        pair for e in chosen for pair in copies.find(
-            e, {s.name: s.results[e.id].source for s in students}
-        )
-    ]
+    Grader(grading, options.seconds).run(options.jobs)
     reports.show(grading)
     if options.csv:
-        desk.write(options.csv, formats.plain(grading))
+        desk.write(options.csv, reports.csv_text(grading))
     if options.json:
         desk.write(options.json, reports.json_text(grading))
-    for name, typed in options.export:
-        desk.write(Path(typed), formats.FORMATS[name](grading))
     if options.reports:
         names = reports.names([s.name for s in students])
-        for student, name in zip(students, names, strict=True):
+        for student in students:
             text = reports.text(grading, student)
-            desk.write(options.reports / name, text)
+            desk.write(options.reports / names[student.name], text)
     say(wrong + unclear)
     if wrong or unclear:
         return 2
@@ -139,19 +122,10 @@ def say(lines: Iterable[str]) -> None:
         print(f"learn.sh: {clean(line)}", file=sys.stderr)
 
 
-def check_targets(
-    options: argparse.Namespace, students: Sequence[Student]
-) -> None:
+def check_targets(options: argparse.Namespace) -> None:
     """Raises DeskError now for what could not be written at the end."""
-    for name, _ in options.export:
-        if name not in formats.FORMATS:
-            known = ", ".join(formats.FORMATS)
-            raise DeskError(f"there is no format {name}, only {known}")
-        if name in formats.OF_ONE:
-            formats.only(students)
-    exported = [Path(typed) for _, typed in options.export]
-    for typed in (options.csv, options.json, *exported):
-        if typed and not desk.from_caller(typed).absolute().parent.is_dir():
+    for typed in filter(None, (options.csv, options.json)):
+        if not desk.from_caller(typed).absolute().parent.is_dir():
             raise DeskError(f"cannot write {typed}: there is no such folder")
     if options.reports:
         desk.write(options.reports / ".begun", "")
@@ -161,62 +135,38 @@ def check_targets(
 class Grader:
     """Grades every exercise of every student, many at a time."""
 
-    def __init__(
-        self, grading: Grading, protection: Protection, work: Path,
-        seconds: float,
-    ) -> None:
+    def __init__(self, grading: Grading, seconds: float) -> None:
         self.grading = grading
-        self.protection = protection
-        self.work = work
         self.seconds = seconds
-        self.watcher = watcher.Watcher()
         self.todo = [
             (s, e) for e in grading.exercises for s in grading.students
         ]
         self.done = 0
         self.saying = threading.Lock()
+        self.stopping = False  # interrupted: what runs is ended
 
     def run(self, jobs: int) -> None:
-        """Grade all, so many at a time.
-
-        What fails beside others is graded again alone, and that counts:
-        a neighbour may have taken the processor, the memory or the disk.
-        """
-        with self.watcher:
-            self.each(self.todo, jobs)
-            again = [
-                (s, e) for s, e in self.todo
-                if s.results[e.id].state == "failed"
-            ]
-            if min(jobs, len(self.todo)) > 1 and again:
-                print("What failed is graded again, alone:", file=sys.stderr)
-                self.todo, self.done = again, 0
-                self.each(again, 1)
+        """Grade all, so many at a time."""
+        with ThreadPoolExecutor(jobs) as pool:
+            try:  # the first may run before the last is submitted
+                futures = [pool.submit(self.one, *p) for p in self.todo]
+                # A signal that arrives just before a wait is seen after
+                # it: so no wait is long.
+                while wait(futures, LOOK_SECONDS).not_done:
+                    pass
+                for future in futures:
+                    future.result()
+            except BaseException:
+                self.stopping = True
+                raise
         for student in self.grading.students:  # in order, not as done
             student.results = {
                 e.id: student.results[e.id] for e in self.grading.exercises
             }
 
-    def each(
-        self, todo: Sequence[tuple[Student, Exercise]], jobs: int
-    ) -> None:
-        """Grade these, so many at a time."""
-        with ThreadPoolExecutor(jobs) as pool:
-            try:  # the first may run before the last is submitted
-                futures = [pool.submit(self.one, *p) for p in todo]
-                # A signal that arrives just before a wait is seen after
-                # it: so no wait is long.
-                while wait(futures, watcher.LOOK_SECONDS).not_done:
-                    pass
-                for future in futures:
-                    future.result()
-            except BaseException:
-                self.watcher.stopping = True
-                raise
-
     def one(self, student: Student, exercise: Exercise) -> None:
         """Grade one file, keep its result, and say so."""
-        if self.watcher.stopping:
+        if self.stopping:
             return
         try:
             result = self.result(student, exercise)
@@ -243,24 +193,22 @@ class Grader:
             if question := student.question([exercise]):
                 report.trouble = clean(question)
             return Result("unclear" if question else "missing", report)
-        with self.protection.a_place(self.work) as place:
-            given = place.outer / "given"
-            given.touch(0o600)
-            given.write_bytes(source)
-            around = Surroundings(
-                place.outer, self.protection.python(place),
-                self.protection.around_tests(),
+        with tempfile.NamedTemporaryFile() as given:
+            given.write(source)
+            given.flush()
+            report = examine(
+                exercise, Path(given.name), seed=self.grading.seed,
+                longest=self.seconds, look=self.look,
+                caged=self.grading.protection == "bubblewrap",
             )
-            watched = watcher.Watched(place.uid, place.outer, around)
-            with self.watcher.watching(watched):
-                report = examine(
-                    exercise, given, seed=self.grading.seed,
-                    longest=self.seconds, around=around,
-                )
-        report.trouble = watched.reason or report.trouble
         tidy(report)
-        state = "passed" if report.passed else "failed"
-        return Result(state, report, source.decode("utf-8", "replace"))
+        return Result("passed" if report.passed else "failed", report)
+
+    def look(self, tests: psutil.Process) -> str:
+        """Why a submission has to end, "" if it need not."""
+        if self.stopping:
+            return "the grading was interrupted"
+        return cage.too_much(tests)
 
 
 def tidy(report: Report) -> None:

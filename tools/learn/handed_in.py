@@ -19,7 +19,7 @@ from tools.learn.examine import Report
 from tools.learn.exercises import Exercise
 
 SOURCE_BYTES = 256 * 1024  # nobody writes more for one exercise
-DEPTH, MOST = 4, 2000  # folders below each other, entries, to look at
+DEPTH = 4  # folders below each other, to look at
 # A folder or a file as Moodle names it: Anna Lee_17_assignsubmission_file_
 MOODLE = re.compile(r"(.+?)_(\d+)_assignsubmission_file_(.*)", re.DOTALL)
 # As Canvas does: leeanna_LATE_17_4711_server.py
@@ -37,13 +37,11 @@ class Result:
     """What came of one student's exercise.
 
     state: passed, failed, missing (not handed in) or unclear (something
-    was handed in that was not understood); report: see there; source:
-    the text of the file, if it was examined.
+    was handed in that was not understood); report: see there.
     """
 
     state: str
     report: Report
-    source: str = ""
 
     @property
     def passed(self) -> bool:
@@ -188,23 +186,18 @@ def walk(folder: Path) -> Iterator[Path]:
     """What could be handed in: all files, and the folders of exercises.
 
     Neither links nor folders of exercises are entered. A folder that is
-    too deep, or one too many, is handed out itself.
+    too deep is handed out itself.
     """
-    waiting, seen = [(folder, 0)], 0
-    while waiting:
-        here, depth = waiting.pop(0)
-        for path in entries(here):
-            seen += 1
-            if BESIDE.match(path.name):
-                continue
-            plain = path.is_dir() and not path.is_symlink()
-            if seen > MOST:
-                yield here
-                return
-            if plain and not NUMBER.search(path.name) and depth < DEPTH:
-                waiting.append((path, depth + 1))
-            else:
-                yield path
+    for here, folders, files in os.walk(folder):
+        deep = len(Path(here).relative_to(folder).parts) >= DEPTH
+        inner = {
+            name for name in folders if not deep
+            and not NUMBER.search(name) and not Path(here, name).is_symlink()
+        }
+        for name in sorted({*folders, *files} - inner):
+            if not BESIDE.match(name):
+                yield Path(here, name)
+        folders[:] = sorted(n for n in inner if not BESIDE.match(n))
 
 
 def shown(student: Student, path: Path) -> str:

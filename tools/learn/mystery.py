@@ -39,7 +39,7 @@ Rounds = list[tuple[str, str]]  # which server it was, and what was said
 ALIKE = {"06-protocol": "06", "06-coroutines": "05"}
 ANSWERS = tuple(s.name for s in SERVERS if s.name not in ALIKE)
 MAIN = 'if __name__ == "__main__":\n'
-# http.server names itself in each answer, and no other server does.
+# http.server names itself in each response, and no other server does.
 NAMELESS = """\
     Handler.send_header = lambda self, name, value: (
         name == "Server"

@@ -1,6 +1,9 @@
 """What a grading says: a table, JSON, a report for each student."""
 
+import csv
 import dataclasses
+import io
+import itertools
 import json
 import re
 import textwrap
@@ -14,13 +17,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.common.terminal import a_table
-from tools.learn.copies import Alike
-from tools.learn.examine import Outcome, Report, told
-from tools.learn.exercises import Exercise, section
+from tools.learn.examine import Report, told
+from tools.learn.exercises import Exercise
 from tools.learn.handed_in import Result, Student
 
-SHOWN_PAIRS = 30  # that are alike
 SHOWN_COLUMNS = 500  # of a message
+COMPUTED = re.compile(r"[=+@-].")  # by a spreadsheet
 REPORT_COLUMNS, REASON_COLUMNS = 79, 80  # of a report, in the table
 
 
@@ -31,8 +33,7 @@ class Grading:
     exercises: list[Exercise]
     students: list[Student]
     seed: int
-    protection: str = ""
-    alike: list[Alike] = field(default_factory=list)
+    protection: str = "none"
     date: str = field(
         default_factory=lambda: time.strftime("%Y-%m-%d %H:%M")
     )
@@ -47,7 +48,6 @@ def clean(text: str) -> str:
 
 def show(grading: Grading) -> None:
     """The table, on the screen."""
-    console = Console(highlight=False)
     rows = []
     for student in grading.students:
         sums = totals(grading, student)
@@ -61,25 +61,9 @@ def show(grading: Grading) -> None:
                 for k, result in student.results.items() if not result.passed
             )),
         ])
-    table = a_table(
+    Console(highlight=False).print(a_table(
         ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
-    )
-    console.print(table)
-    if grading.alike:
-        console.print(
-            "\nAlike: a hint where to look, not a verdict. The share is of "
-            "what is not in the starter, names and comments apart."
-        )
-        console.print(a_table(
-            ["Exercise", "Student", "Like", "Share>"],
-            [[
-                pair.exercise, escape(clean(pair.who)),
-                escape(clean(pair.other)),
-                "to the letter" if pair.same else f"{pair.share:.0%}",
-            ] for pair in grading.alike[:SHOWN_PAIRS]],
-        ))
-        if more := len(grading.alike[SHOWN_PAIRS:]):
-            console.print(f"{more} more stand in the JSON.")
+    ))
 
 
 def in_short(result: Result) -> str:
@@ -88,17 +72,11 @@ def in_short(result: Result) -> str:
     if report.trouble:
         return report.trouble
     reason = ""
-    if not result.tests and alike(report.failures):
-        lines = report.failures[0].came.splitlines()
-        reason = f": {lines[0]}" if lines else ""
+    if not result.tests and len({o.came for o in report.failures}) == 1:
+        reason = f": {report.failures[0].came}".partition("\n")[0]
     if len(reason) > REASON_COLUMNS:
         reason = reason[: REASON_COLUMNS - 4].rstrip() + " ..."
     return f"{result.tests} of {report.total} tests{reason}"
-
-
-def alike(failures: Sequence[Outcome]) -> bool:
-    """Do all say the same, whatever their clients did before?"""
-    return len({(o.expected, o.came) for o in failures}) == 1
 
 
 def totals(grading: Grading, student: Student) -> dict[str, int]:
@@ -119,13 +97,30 @@ def totals(grading: Grading, student: Student) -> dict[str, int]:
     }
 
 
+def csv_text(grading: Grading) -> str:
+    """The table for a spreadsheet, which computes nothing of it."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    sums = totals(grading, grading.students[0])
+    writer.writerow(["student", "number", *sums, *(
+        e.id for e in grading.exercises
+    )])
+    for s in grading.students:
+        name = clean(s.name)
+        states = [s.results[e.id].state for e in grading.exercises]
+        writer.writerow([
+            f"'{name}" if COMPUTED.match(name) else name, s.number,
+            *totals(grading, s).values(), *states,
+        ])
+    return file.getvalue()
+
+
 def json_text(grading: Grading) -> str:
     """Everything that is known."""
     found = {
         "date": grading.date,
         "seed": grading.seed,
         "protection": grading.protection,
-        "alike": [dataclasses.asdict(pair) for pair in grading.alike],
         "exercises": [
             {"id": e.id, "title": e.title, "minutes": e.minutes}
             for e in grading.exercises
@@ -187,78 +182,52 @@ def text(grading: Grading, student: Student) -> str:
         result = student.results[exercise.id]
         lines += ["", f"## {exercise.id} {exercise.title}: {result.state}"]
         if result.report.trouble:
-            lines += ["", *in_code([result.report.trouble], 4)]
+            lines += ["", f"    {result.report.trouble}"]
         lines += outcome_lines(result.report)
         if not result.passed:
-            lines += ["", *wrapped(
-                f'Read the page "{section(exercise)[0]}" on the site, '
-                f"docs/{exercise.read}"
-            )]
+            lines += ["", f"Read: docs/{exercise.read}"]
     return "\n".join(lines) + "\n"
 
 
 def outcome_lines(report: Report) -> list[str]:
-    """The tests in Markdown; what all failures say is said once."""
-    failures = report.failures
-    once = len(failures) > 1 and alike(failures)
-    same_story = once and len({tuple(o.story) for o in failures}) == 1
-    lines = []
+    """The tests in Markdown; what several failures say is said once.
+
+    It stands in blocks of code: no Markdown of a submission works there.
+    """
+    lines, before = [], set()
     for outcome in report.outcomes:
         mark = "✓" if outcome.passed else "✗"
-        lines += ["", *wrapped(f"- {mark} {outcome.title}", "  ")]
-        said = [] if outcome.passed or same_story else (
-            outcome.story if once else told(outcome)
-        )
-        if said:
-            lines += ["", *in_code(said, 8)]
-    if once:
-        story = failures[0].story if same_story else []
-        common = dataclasses.replace(failures[0], story=story)
-        lines += [
-            "", f"✗ The {len(failures)} that failed say the same:",
-            "", *in_code(told(common), 4),
-        ]
+        lines += ["", f"- {mark} {outcome.title}"]
+        if outcome.passed:
+            continue
+        said = told(outcome)
+        if (outcome.expected, outcome.came) in before:
+            said = [*outcome.story, "The same as above."]
+        before.add((outcome.expected, outcome.came))
+        each = "\n".join(said).splitlines()
+        lines += ["", *(textwrap.fill(
+            line, REPORT_COLUMNS, initial_indent=" " * 8,
+            subsequent_indent=" " * 18, break_on_hyphens=False,
+            break_long_words=False,
+        ) for line in each)]
     return lines
 
 
-def in_code(said: Sequence[str], columns: int) -> list[str]:
-    """Lines of a code block: no Markdown of a submission works in it."""
-    lines = []
-    for line in "\n".join(said).splitlines():
-        words = line.lstrip()
-        before = " " * (columns + len(line) - len(words))
-        after = " " * 10 if re.match("(Expected|But): ", line) else "  "
-        lines += wrapped(before + words, before + after)
-    return lines
-
-
-def wrapped(line: str, after: str = "") -> list[str]:
-    """A line, or more if it is too long; after: put before the others."""
-    return textwrap.wrap(
-        line, REPORT_COLUMNS, subsequent_indent=after,
-        break_on_hyphens=False,
-    ) if len(line) > REPORT_COLUMNS else [line]
-
-
-def names(students: Sequence[str]) -> list[str]:
+def names(students: Sequence[str]) -> dict[str, str]:
     """A file for the report of each student, no two the same.
 
     Nor the same where A and a are, or two spellings of an umlaut. Names
-    that need no change are given first.
+    that need no change come first.
     """
-    plain = [re.sub(r"[^\w.-]+", "_", name) for name in students]
-    whose: dict[str, int] = {}
-    for number, name in enumerate(students):
-        if plain[number] == name:
-            whose.setdefault(alike_on_disk(name), number)
-    for number, name in enumerate(plain):
-        count = 1
-        while whose.setdefault(alike_on_disk(plain[number]), number) != number:
-            count += 1
-            plain[number] = f"{name}-{count}"
-    return [f"{name}.md" for name in plain]
-
-
-def alike_on_disk(name: str) -> str:
-    """The same for two names that some system takes for one."""
-    return unicodedata.normalize("NFKC", name).casefold()
+    plain = {name: re.sub(r"[^\w.-]+", "_", name) for name in students}
+    found, taken = {}, set()
+    for name in sorted(plain, key=lambda name: plain[name] != name):
+        unique = plain[name]
+        for number in itertools.count(2):
+            key = unicodedata.normalize("NFKC", unique).casefold()
+            if key not in taken:
+                break
+            unique = f"{plain[name]}-{number}"
+        taken.add(key)
+        found[name] = f"{unique}.md"
+    return found

@@ -7,25 +7,24 @@ busy for hours and fill the memory. Nothing of the file is run.
 """
 
 import io
-import resource
 import subprocess
 import sys
 import tokenize
 from pathlib import Path
 
-SECONDS = 3  # of CPU, for a file that takes a hundredth of one
-MEMORY = 256 << 20  # bytes
-BUSY = "it keeps Python's compiler too busy"
+# Of CPU, for a file that takes a hundredth of a second; kilobytes.
+LIMITS = 'ulimit -t 3; ulimit -c 0; ulimit -d 262144; exec "$0" "$@"'
 
 
 def check_source(path: Path, name: str) -> str:
     """Why Python cannot read this file, in a sentence; "" if it can."""
     done = subprocess.run(
-        [sys.executable, "-IS", "-W", "ignore", __file__, str(path), name],
+        ["sh", "-c", LIMITS, sys.executable, "-IS", "-W", "ignore", __file__,
+         str(path), name],
         capture_output=True, check=False,
     )
     if done.returncode:
-        return f"{name} cannot be read: {BUSY}"
+        return f"{name} cannot be read: it keeps Python's compiler too busy"
     return done.stdout.decode()
 
 
@@ -53,18 +52,6 @@ def why_not(path: Path, name: str) -> str:
     return ""
 
 
-def main() -> None:
-    """Say it; nothing if it can be read."""
-    limits = {resource.RLIMIT_CPU: SECONDS, resource.RLIMIT_CORE: 0}
-    if sys.platform == "linux":
-        limits[resource.RLIMIT_DATA] = MEMORY
-    for what, most in limits.items():
-        now = resource.getrlimit(what)[1]
-        most = most if now == resource.RLIM_INFINITY else min(now, most)
-        resource.setrlimit(what, (most, most))
-    said = why_not(Path(sys.argv[1]), sys.argv[2])
-    sys.stdout.buffer.write(said.encode(errors="replace"))
-
-
 if __name__ == "__main__":
-    main()
+    words = why_not(Path(sys.argv[1]), sys.argv[2])
+    sys.stdout.buffer.write(words.encode(errors="replace"))

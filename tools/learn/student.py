@@ -81,7 +81,7 @@ def shown(data: bytes) -> str:
 
 
 def named(data: bytes) -> str:
-    """What came, in words: a whole answer by its status."""
+    """What came, in words: a whole response by its status."""
     if match := re.match(rb"HTTP/1\.[01] (\d{3}) [^\r]*\r\n", data):
         return f"an answer with status {int(match[1])}"
     return shown(data)
@@ -290,7 +290,7 @@ class Visitor(Client):
         self, expected: str = "an answer", head: bool = False,
         seconds: float | None = None,
     ) -> Response:
-        """The next answer, complete; head: to a HEAD, so without a body.
+        """The next response, complete; head: to a HEAD, so without a body.
 
         Raises Wrong if none comes, or something that is not HTTP.
         """
@@ -304,7 +304,7 @@ class Visitor(Client):
         self, *statuses: int, head: bool = False,
         seconds: float | None = None, wanted: str = "",
     ) -> Response:
-        """The next answer, which must have one of these statuses."""
+        """The next response, which must have one of these statuses."""
         wanted = wanted or (
             "an answer with status " + " or ".join(map(str, statuses))
         )
@@ -316,7 +316,7 @@ class Visitor(Client):
     def expect_page(
         self, head: bool = False, seconds: float | None = None
     ) -> Response:
-        """The next answer, which must be the page (head: only its head)."""
+        """The next response, which must be the page (head: only its head)."""
         response = self.expect_status(
             200, head=head, seconds=seconds, wanted="the page, status 200"
         )
@@ -367,9 +367,9 @@ class Visitor(Client):
         )
 
     def _instead(self, why: str, seconds: float | None) -> str:
-        """What came instead of an answer, in words."""
+        """What came instead of a response, in words."""
         rest = self.received[self.taken:]
-        if why.startswith(("not ", "it has ", "its ")):  # no good answer
+        if why.startswith(("not ", "it has ", "its ")):  # no good response
             return why
         came = f"only {shown(rest)} came" if rest else "nothing came"
         if self.ended == "end":

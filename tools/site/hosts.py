@@ -1,4 +1,4 @@
-"""The lab "Beyond one machine": bars, tables, lines over seconds, texts.
+"""The lab "Beyond one machine": bars, tables, lines over seconds.
 
 ::
 
@@ -14,8 +14,7 @@ The data are docs/data/hosts, of ``./bench.sh hosts``. Each of ``rows``
 and variant, with a place for each of ``bars``, if there are any. Instead,
 ``point: {row}[{bar}]`` says it for all rows.
 ``show: table`` makes cells of the bars; ``show: seconds`` draws, for up to
-three rows, the good answers over time; ``show: texts`` prints the texts of
-a point that are called as the rows.
+three rows, the good responses over time.
 """
 
 import itertools
@@ -38,10 +37,8 @@ LETTER = 16  # px from one line's letter to the next
 
 
 def _render(chosen: dict[str, str], md: Any) -> str:
-    """Bars, a table, seconds or texts; see the top of this file."""
-    kinds = {
-        "bars": _bars, "table": _table, "seconds": _seconds, "texts": _texts,
-    }
+    """Bars, a table or seconds; see the top of this file."""
+    kinds = {"bars": _bars, "table": _table, "seconds": _seconds}
     show = chosen.get("show", "bars")
     if show not in kinds:
         raise SiteError(f"show is {', '.join(kinds)}, not {show!r}")
@@ -98,18 +95,6 @@ def _table(ident: str, chosen: dict[str, str], found: Found) -> str:
     return elements.figure(
         ident, "measured", elements.table(head, body, chosen["title"]),
         _caption(chosen), chosen["title"],
-    )
-
-
-def _texts(ident: str, chosen: dict[str, str], found: Found) -> str:
-    """What was seen, word by word."""
-    content = ""
-    for row, bars in found.items():
-        seen = [run.texts[row] for p in bars.values() for run in p.runs]
-        text = elements.preformatted(seen[0].rstrip())
-        content += f"<p>{escape(row)}</p>{text}"
-    return elements.figure(
-        ident, "measured", content, _caption(chosen), chosen["title"]
     )
 
 

@@ -30,15 +30,6 @@ class Piece:
     text: str
 
 
-@dataclass(frozen=True)
-class Diff:
-    """A unified diff and how many lines came and went."""
-
-    text: str
-    added: int
-    removed: int
-
-
 def read(file: str) -> str:
     """The text of a file of the repository, or of a server by its name."""
     return path(file).read_text(encoding="utf-8")
@@ -106,21 +97,6 @@ def _names(node: ast.stmt) -> list[str]:
     return []
 
 
-def changes(old: str, new: str, context: int = 2) -> Diff:
-    """The diff of two files, without its line numbers."""
-    lines = list(difflib.unified_diff(
-        old.splitlines(), new.splitlines(), n=context, lineterm=""
-    ))[2:]
-    if not lines:
-        raise SiteError("the two files do not differ")
-    body = ["\u22ee" if line.startswith("@@") else line for line in lines]
-    return Diff(
-        "\n".join(body[1:]),
-        sum(line.startswith("+") for line in body),
-        sum(line.startswith("-") for line in body),
-    )
-
-
 def _source(chosen: dict[str, str], md: Any) -> str:
     """Pieces of one file as one block of code."""
     content = read(chosen["file"])
@@ -158,15 +134,21 @@ def _join(found: list[Piece]) -> tuple[str, list[int | None]]:
 
 
 def _stepdiff(chosen: dict[str, str], md: Any) -> str:
-    """What changed between two files, all of it."""
+    """What changed between two files, all of it, without line numbers."""
     old, new = chosen["from"], chosen["to"]
     context = options.whole(chosen, "context")
-    found = changes(read(old), read(new), 2 if context is None else context)
-    title = (
-        f"{label(old)} → {label(new)}: {found.added} lines in, "
-        f"{found.removed} out"
+    lines = list(difflib.unified_diff(
+        read(old).splitlines(), read(new).splitlines(), lineterm="",
+        n=2 if context is None else context,
+    ))[3:]
+    if not lines:
+        raise SiteError("the two files do not differ")
+    body = ["\u22ee" if line.startswith("@@") else line for line in lines]
+    added, removed = (
+        sum(line.startswith(sign) for line in body) for sign in "+-"
     )
-    return code(md, found.text, "diff", title)
+    title = f"{label(old)} → {label(new)}: {added} lines in, {removed} out"
+    return code(md, "\n".join(body), "diff", title)
 
 
 source = fence(_source, "file", "name whole")

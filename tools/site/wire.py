@@ -12,8 +12,10 @@ when it comes again, so a second exchange is short.
 """
 
 import re
+import tomllib
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from tools.common.files import DataError
@@ -22,7 +24,6 @@ from tools.data.exchange import CODING, Exchange
 from tools.servers import by_name
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid
-from tools.site.meanings import MEANINGS, Meaning
 from tools.site.prose import line as prose
 
 GROUP = 8  # bytes: a row is one on a phone, two on a wide screen
@@ -45,6 +46,24 @@ HEADER = re.compile(rb"([^:\s]+):[ \t]*([^\r\n]*?)[ \t]*\r\n")
 MARKS = {
     0x20: ("SP", "\u00b7"), 0x0D: ("CR", "\u2190"), 0x0A: ("LF", "\u2193"),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What to say of a field. text: Markdown; where the RFC says it."""
+
+    label: str
+    rfc: int
+    section: str
+    text: str
+
+
+MEANINGS = {
+    key: Meaning(*said)
+    for key, said in tomllib.loads(
+        Path(__file__).with_name("meanings.toml").read_text("utf-8")
+    ).items()
+}
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,28 @@
 """``./bench.sh labs``: the labs of the pages, each with its own results.
 
-A lab is an experiment in all but its name: chain, database, frames, gil
-and inside. Its figures go to a folder of its own, and with ``--reference`` to
-docs/data/labs-NAME.
+A lab is an experiment in all but its name. Its figures go to a folder of
+its own, and with ``--reference`` to docs/data/labs-NAME, or to its PLACE.
 """
 
 import argparse
 import copy
+import importlib
 import sys
 
-from tools.bench.experiments import chain, database, frames, gil, inside
 from tools.bench.outcome import as_typed
 from tools.bench.session import add_options, conduct, some_of
 
 LABS = {
-    "chain": chain, "database": database, "frames": frames, "gil": gil,
-    "inside": inside,
-}  # fmt: skip
+    name: importlib.import_module(module)
+    for name, module in {
+        "chain": "tools.bench.experiments.chain",
+        "database": "tools.bench.experiments.database",
+        "frames": "tools.bench.experiments.frames",
+        "gil": "tools.bench.experiments.gil",
+        "hosts": "labs.hosts.measure",
+        "inside": "labs.inside.measure",
+    }.items()
+}
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"
 
@@ -55,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"\nLab {name}")
             if options.output:
                 own.output = options.output / f"labs-{name}"
-        status = conduct(f"labs-{name}", own, LABS[name].measure)
+        place = getattr(LABS[name], "PLACE", f"labs-{name}")
+        status = conduct(place, own, LABS[name].measure)
         if status == 130:
             return status
         worst = max(worst, status)

@@ -1,0 +1,1 @@
+"""Each lab in a room of its own: what is measured, what measures it."""

@@ -1,0 +1,1 @@
+"""The lab "How many can it hold": ``./bench.sh hold``."""

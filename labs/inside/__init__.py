@@ -1,0 +1,1 @@
+"""The lab "Look inside a running server"."""
