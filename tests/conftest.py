@@ -224,7 +224,7 @@ def pytest_collection_modifyitems(
             server.step in mark.args[1] and tried(server, mark.args[0])
         ):
             continue  # a rule in a table, which is not about this server
-        if server in SKETCHES and (not mark or item.path.stem == "test_soak"):
+        if server in SKETCHES and not mark:
             continue
         if item.get_closest_marker("thorough"):
             thorough[item.path.parent.name] += 1

@@ -24,26 +24,32 @@ from tools.servers import ROOT
 LOAD = "ab" if shutil.which("ab") else "python"
 
 
-def options(module: ModuleType, *words: str) -> argparse.Namespace:
+def options(module: ModuleType | str, *words: str) -> argparse.Namespace:
     """Its options; nonsense raises argparse.ArgumentError."""
+    name = name_of(module)
     parser = argparse.ArgumentParser(exit_on_error=False)
-    command.experiment_options(parser, name_of(module), module)
+    command.experiment_options(parser, name, command.find(name))
     return parser.parse_args(words)
 
 
-def name_of(module: ModuleType) -> str:
+def name_of(module: ModuleType | str) -> str:
     """What it is called on the command line."""
+    if isinstance(module, str):
+        return module
     parts = module.__name__.split(".")
     return parts[1] if parts[0] == "labs" else parts[-1]
 
 
-def status_of(module: ModuleType, folder: Path, *words: str) -> int:
+def status_of(module: ModuleType | str, folder: Path, *words: str) -> int:
     """Run it in this process; its status."""
+    name = name_of(module)
     chosen = options(module, *words, "--output", str(folder))
-    return command.run(name_of(module), module, chosen)
+    return command.run(name, command.find(name), chosen)
 
 
-def run(module: ModuleType, folder: Path, *words: str) -> tuple[int, Results]:
+def run(
+    module: ModuleType | str, folder: Path, *words: str
+) -> tuple[int, Results]:
     """Run it in this process; its status, and what it kept."""
     return status_of(module, folder, *words), load(folder)
 

@@ -278,14 +278,14 @@ def test_the_cheapest_peer_stands_first_and_nginx_is_one(
         ]
         point = Point(name, "peer-keep", 100, 0.0, runs=runs)
         bench.results.points.append(point)
-    blazio = peer_by_name("blazio")
-    task = plan.Task(blazio, "peer-keep", 0.0, wrk.Load(100, 3))
-    bench_run.skip(bench, [task], "blazio is not to be had")
+    granian = peer_by_name("granian")
+    task = plan.Task(granian, "peer-keep", 0.0, wrk.Load(100, 3))
+    bench_run.skip(bench, [task], "granian is not to be had")
     said = screen(bench)
     assert f"peer-keep: {MORE_SUITES['peer-keep']}" in said
     rows = (
         "07 8.0 0.80 25 % ", " 7.2-8.8 ", "nginx 10.0 1.00 25 % ",
-        "node 15.0 1.50 25 % ", "blazio skipped ", "blazio is not to be had",
+        "node 15.0 1.50 25 % ", "granian skipped ", "granian is not to be had",
     )
     places = [said.find(row) for row in rows]
     assert places == sorted(places) and places[0] > 0

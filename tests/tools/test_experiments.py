@@ -2,70 +2,52 @@
 
 import argparse
 import py_compile
-import shutil
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
 from labs.hold import measure as hold
 from tests.marks import Patch, Said
-from tests.tools.experiment import (
-    LOAD,
-    options,
-    printed,
-    run,
-    session,
-    status_of,
-)
+from tests.tools.experiment import LOAD, options, run, session, status_of
 from tools.bench import __main__ as command
-from tools.bench import interpreters, outcome
+from tools.bench import interpreters, outcome, preflight, wrk
 from tools.bench import session as sessions
 from tools.bench.ab import Load
-from tools.bench.experiments import (
-    crowd,
-    gains,
-    labs,
-    pythons,
-    record,
-    scale,
-    soak,
-    static,
-    threads,
-)
+from tools.bench.experiments import compare, ideas, labs, record
 from tools.bench.interpreters import Interpreter
-from tools.bench.peers.start import start as start_peer
+from tools.bench.peers import start as peers
 from tools.bench.server import ServerError, start
 from tools.bench.session import Refused, Session, conduct
 from tools.common.launch import check_seen
-from tools.data.results import Point, Run, load
+from tools.common.raw_client import GET, Client
+from tools.data.results import DATA, Point, Results, Run, load
 from tools.peers import Peer
 from tools.servers import ROOT, by_name
 
 GIL = Interpreter("/opt/a/python", "3.13", "3.13.5", False)
 FREE = Interpreter("/opt/b/python", "3.13t", "3.13.5", True, True)
+
+
 # Options ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("module", "words"), [
-    (crowd, "--clients 0"), (crowd, "--repeats 51"),
-    (crowd, "--output pyproject.toml"),
-    (crowd, "--output docs/data/crowd"),
-    (crowd, "--output new --reference"), (hold, "--clients x"),
-    (hold, "--clients ,"), (hold, "--clients 9999999"),
-    (hold, "--only 99"), (hold, "--only ,"), (hold, "--delay 0"),
-    (hold, "--options '"), (scale, "--compute no"),
-    (soak, "--minutes 0"),
-    (labs, "nonsense"), (labs, "--parts none"), (labs, "--servers ,"),
-    (labs, "--frame-size many"),
-    (record, "--reference --output x"), (record, "07"),
+    ("crowd", "--clients 0"), ("crowd", "--repeats 51"),
+    ("crowd", "--output pyproject.toml"),
+    ("crowd", "--output docs/data/crowd"),
+    ("crowd", "--output new --reference"), ("scale", "--compute no"),
+    (hold, "--clients x"), (hold, "--clients ,"),
+    (hold, "--clients 9999999"), (hold, "--only 99"), (hold, "--only ,"),
+    (hold, "--delay 0"), (hold, "--options '"), (labs, "nonsense"),
+    (labs, "--parts none"), (labs, "--servers ,"),
+    (labs, "--frame-size many"), (record, "--reference --output x"),
+    (record, "07"),
 ])
 def test_nonsense_is_refused(
-    module: ModuleType, words: str, monkeypatch: Patch
+    module: ModuleType | str, words: str, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises((argparse.ArgumentError, SystemExit)):
@@ -180,37 +162,95 @@ def test_a_load_is_measured_as_the_server_is(tmp_path: Path) -> None:
     assert nobody.error and nobody.requests == 0
 
 
-# crowd, gains, scale, static ----------------------------------------------
+# crowd, gains, pythons, scale, static, threads ------------------------------
+
+
+@pytest.mark.parametrize("name", command.COMPARED)
+def test_it_measures_what_the_committed_run_has(
+    name: str, tmp_path: Path, monkeypatch: Patch, capsys: Said
+) -> None:
+    def measure(*given: object, **more: object) -> Run:
+        return Run("", 10, requests_per_second=100.0, cpu_user=0.001)
+
+    def points(results: Results) -> list[tuple[object, ...]]:
+        return [
+            (p.server, p.suite, p.clients, p.delay, p.keep_alive, p.variant)
+            for p in results.points
+        ]
+
+    pythons = [
+        Interpreter("/opt/python", version[:4], version, False, best)
+        for version, best in (
+            ("3.10.9", True), ("3.11.2", True), ("3.12.1", False),
+            ("3.13.0", False),
+        )
+    ]
+    if name == "threads":
+        pythons = [GIL, FREE]
+    monkeypatch.setattr(interpreters, "choose", lambda *_: pythons)
+    monkeypatch.setattr(interpreters, "steps_in", lambda *_: 1000)
+    monkeypatch.setattr(Session, "measure", measure)
+    monkeypatch.setattr(compare, "static_run", measure)
+    monkeypatch.setattr(compare, "static_missing", lambda peer: "")
+    monkeypatch.setattr(compare, "raise_open_files", lambda wanted: wanted)
+    monkeypatch.setattr(preflight, "core_count", lambda: 2)
+    monkeypatch.setattr(wrk, "version", lambda: "4.1.0")
+    status, kept = run(name, tmp_path, "--repeats", "1")
+    assert status == 0
+    assert points(kept) == points(load(DATA / name))
+    assert "/opt" not in (tmp_path / "results.json").read_text()
+    said = capsys.readouterr().out
+    times = compare.EXPERIMENTS[name].times
+    assert times is None or "1.00" in said  # all alike, the first too
+    if name == "threads":
+        assert kept.tools["python3.13"] == "3.13.5, with the GIL, plain build"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "words", "command", "least"), [
+    ("crowd", "--clients 5 --seconds 1", "python3 07_", 2),
+    ("scale", "--clients 4 --seconds 1 --compute 1000", "python3 07_", 3),
+    ("threads", f"--pythons {sys.executable} --seconds 1 --steps 1000",
+     f"python{sys.version_info[0]}.{sys.version_info[1]}", 6),
+])
+def test_a_whole_run_is_kept_and_shown(
+    name: str, words: str, command: str, least: int, tmp_path: Path,
+    capsys: Said,
+) -> None:
+    status, kept = run(name, tmp_path, *words.split(), "--repeats", "1")
+    assert status == 0 and "requests/s" in capsys.readouterr().out
+    assert len(kept.points) >= least
+    assert any(p.runs[0].command.startswith(command) for p in kept.points)
+    for point in kept.points:
+        (one,) = point.runs
+        assert one.requests > 0
+        computes = f"--compute {point.compute} " in one.command
+        assert computes == (name != "crowd")
 
 
 def test_too_many_clients_for_this_machine(
     tmp_path: Path, monkeypatch: Patch, capsys: Said
 ) -> None:
-    monkeypatch.setattr(crowd, "raise_open_files", lambda wanted: 1024)
-    assert status_of(crowd, tmp_path / "x") == 1
-    assert "4,000 clients are not possible" in capsys.readouterr().out
+    monkeypatch.setattr(compare, "raise_open_files", lambda wanted: 1024)
+    assert status_of("crowd", tmp_path / "x") == 2
+    assert "4,000 clients are not possible" in capsys.readouterr().err
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(("module", "words", "shown", "least", "holds"), [
-    (crowd, "--clients 5 --seconds 1", "possible", 2,
-     lambda p: p.variant == "1 worker"
-     and p.keep_alive == (p.suite != "crowd-new")),
-    (scale, "--clients 4 --seconds 1 --compute 1000", "03, ", 3,
-     lambda p: p.compute == 1000 and "--compute 1000" in p.runs[0].command),
-    (soak, "--only 06-protocol --clients 4 --minutes 0.05", "Nothing broke.",
-     1, lambda p: p.runs[0].extra["requests_answered"] == p.runs[0].requests),
-])
-def test_a_whole_run_is_kept_and_shown(
-    module: ModuleType, words: str, shown: str, least: int,
-    holds: Callable[[Point], bool], tmp_path: Path, capsys: Said,
-) -> None:
-    status, kept = run(module, tmp_path, *words.split(), "--repeats", "1")
-    assert status == 0 and shown in capsys.readouterr().out
-    assert len(kept.points) >= least
-    for point in kept.points:
-        (one,) = point.runs
-        assert one.requests > 0 and holds(point), point
+def test_what_a_figure_is_compared_with() -> None:
+    rates = {
+        "3.13, 1 thread": 100.0, "3.13, 2 threads": 150.0,
+        "3.13, 2 processes": 300.0, "3.13t, 1 thread": 50.0,
+        "3.13t, 2 threads": 100.0,
+    }
+    points = [
+        Point("07", "threads", 10, 0.0, variant=variant,
+              runs=[Run("", 1, requests_per_second=rate)])
+        for variant, rate in rates.items()
+    ]
+    cell = compare.against("requests_per_second", points, compare.alone)
+    assert [cell(point) for point in points] == [
+        "1.00", "1.50", "1.00", "1.00", "2.00"
+    ]
 
 
 def test_every_idea_can_still_be_taken_away() -> None:
@@ -218,172 +258,63 @@ def test_every_idea_can_still_be_taken_away() -> None:
         path.name: path.read_text(encoding="utf-8")
         for path in by_name("07").path.parent.glob("*.py")
     }
-    with gains.copies() as servers:
-        assert list(servers) == [idea.name for idea in gains.IDEAS]
-        for idea in gains.IDEAS:
-            touched = {change[0] for change in idea.changes}
+    with ideas.copies() as servers:
+        for idea in ideas.IDEAS:
+            touched = {file for file, _, _ in idea.get("changes", ())}
             for name, text in original.items():
-                copy = servers[idea.name].path.parent / name
+                copy = servers[idea["name"]].path.parent / name
                 same = copy.read_text(encoding="utf-8") == text
-                assert same == (name not in touched), (idea.name, name)
+                assert same == (name not in touched), (idea, name)
                 py_compile.compile(str(copy), doraise=True)
-    assert not (ROOT / gains.COPIES).exists()
+    assert not (ROOT / ideas.COPIES).exists()
 
 
 def test_a_change_that_does_not_fit(tmp_path: Path) -> None:
-    idea = gains.Idea("none", (("server.py", "not there", ""),))
+    change = ["server.py", "not there", ""]
+    idea = {"name": "none", "changes": [change]}
     with pytest.raises(Refused, match="'not there' is 0 times"):
-        gains.patched(idea, tmp_path)
+        ideas.patched(idea, tmp_path)
 
 
 def test_a_speed_up_is_counted_from_the_same_turn() -> None:
-    one = Point("07", "scale", 64, 0.0, variant="1 worker")
+    one, two = (Point("07", "scale", 64, 0.0, variant=v) for v in "12")
     one.runs = [Run("", requests_per_second=r) for r in (100.0, 50.0)]
-    case = scale.Case(by_name("07"), "2 workers")
-    for turn, rate, extra in (
-        (0, 190.0, {"speed_up_times": 1.9}),
-        (1, 110.0, {"speed_up_times": 2.2}),
-        (2, 1.0, {}),  # the other one failed
+    for rate, extra in (
+        (190.0, {"speed_up_times": 1.9}), (110.0, {"speed_up_times": 2.2}),
+        (1.0, {}),  # the other one failed
     ):
-        found = Run("", requests_per_second=rate)
-        scale.speed_up(found, [one], case, turn)
-        assert found.extra == extra
+        measure = partial(Run, "", requests_per_second=rate)
+        two.runs.append(compare.speed_up(measure, one, two))
+        assert two.runs[-1].extra == extra
 
 
 @pytest.mark.parametrize(
-    "case", static.cases(), ids=lambda case: f"{case.name} {case.title}"
+    "peer", compare.static_peers(), ids=lambda p: f"{p.name} {p.title}"
 )
-def test_each_server_serves_the_page(case: Peer, tmp_path: Path) -> None:
-    if case is static.ENGINE_X and shutil.which("nginx") is None:
-        pytest.skip("nginx is needed")
-    if case is static.NODE and not static.node_server().is_file():
-        pytest.skip("./bench.sh static has not installed it")
-    site = static.make_site(tmp_path)
-    with start_peer(case, static.page(), site) as process:
+def test_each_server_serves_the_page(peer: Peer, tmp_path: Path) -> None:
+    if why := compare.static_missing(peer):
+        pytest.skip(why)
+    site = compare.make_site(tmp_path)
+    with peers.start(peer, compare.PAGE, site) as process:
         assert str(site) not in process.command
-
-
-@pytest.mark.parametrize("words", [[], ["x", "DIR"]])
-def test_the_patched_http_server_explains_itself(words: list[str]) -> None:
-    done = printed("tools/bench/peers/static_http.py", *words)
-    assert done.returncode == 1
-    assert done.stderr.startswith("usage: ")
-    assert done.stderr.count("\n") == 1
+        with Client(process.port) as client:
+            version = client.ask(GET).version
+    assert version == f"HTTP/1.{int(peer is not compare.CLOSING)}"
 
 
 def test_what_is_missing_is_a_row_that_says_how_to_get_it(
     monkeypatch: Patch, tmp_path: Path, capsys: Said
 ) -> None:
-    one = session(tmp_path / "out")
+    monkeypatch.setattr(compare, "PROGRAM", "nowhere")
+    monkeypatch.setattr(peers, "missing", lambda wanted: {})
+    assert "npm install" in compare.static_missing(compare.NODE)
+    monkeypatch.undo()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt install nodejs" in static.missing(static.NODE, one)
-    assert "apt install nginx" in static.missing(static.ENGINE_X, one)
-    assert static.missing(static.CLOSING, one) == ""
-    assert status_of(static, tmp_path / "x") == 2  # there is no wrk
+    whys = [*map(compare.static_missing, compare.static_peers())]
+    assert "".join(whys).count(" is not installed: apt install") == 2
+    assert status_of("static", tmp_path / "x") == 2  # there is no wrk
     said = capsys.readouterr().err
     assert "wrk" in said and said.count("\n") == 1
-    for name in ("node", "npm"):  # an npm that fails
-        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(static, "PEERS", tmp_path / ".node-peers")
-    assert "npm could not install" in static.missing(static.NODE, one)
-
-
-# pythons, threads ---------------------------------------------------------
-
-
-def test_both_servers_on_each_python(
-    tmp_path: Path, monkeypatch: Patch, capsys: Said
-) -> None:
-    monkeypatch.setattr(
-        Session, "measure", lambda *_, python, **more: Run(
-            "", 10, cpu_user=0.001 if python == GIL.program else 0.003,
-        ),
-    )  # fmt: skip
-    old = Interpreter("/opt/c/python", "3.10", "3.10.1", False)
-    monkeypatch.setattr(interpreters, "choose", lambda *_: [old, GIL, FREE])
-    monkeypatch.setattr(pythons, "with_distribution", lambda found: found)
-    status, kept = run(pythons, tmp_path, "--repeats", "1")
-    assert status == 0
-    assert [(p.suite, p.server, p.variant) for p in kept.points] == [
-        (suite, server, variant)
-        for suite in ("pythons-keep", "pythons-new")
-        for server in ("06", "07")
-        for variant in (
-            "3.13.5, plain build", "3.13.5, free-threaded, optimised build",
-        )
-    ]
-    assert "3.00" in capsys.readouterr().out  # of the first
-
-
-def test_the_systems_python_is_added_if_it_was_built_otherwise(
-    monkeypatch: Patch
-) -> None:
-    monkeypatch.setattr(interpreters, "identify", lambda program: Interpreter(
-        program, "3.13", "3.13.1", False, True
-    ))  # fmt: skip
-    found = pythons.with_distribution([GIL])
-    assert [each.program for each in found] == [
-        pythons.DISTRIBUTION, GIL.program
-    ]
-    assert pythons.with_distribution(found) == found
-
-
-def test_the_gil_is_asked_for() -> None:
-    this = interpreters.identify(sys.executable)
-    case = threads.Case(this, by_name("03"), "a thread each")
-    has = getattr(sys, "_is_gil_enabled", lambda: True)()
-    assert threads.has_gil(case) == float(has)
-    case = threads.Case(GIL, by_name("03"), "a thread each")
-    assert threads.has_gil(case) is None
-    assert interpreters.steps_in(this.program, 0.001) >= 1
-
-
-def test_threads_are_measured_on_each_interpreter(
-    tmp_path: Path, monkeypatch: Patch, capsys: Said
-) -> None:
-    def measure(session: Session, case: threads.Case, *rest: Any) -> Run:
-        if case.how == "2 processes":
-            raise ServerError("it is bad")
-        rate = 200.0 if "2" in case.how else 100.0
-        return Run("", 1, requests_per_second=rate, extra={"gil": rest[-1]})
-
-    monkeypatch.setattr(interpreters, "choose", lambda *_: [GIL, FREE])
-    monkeypatch.setattr(threads, "measure_one", measure)
-    monkeypatch.setattr(
-        threads, "has_gil", lambda case: float(case.interpreter is GIL)
-    )
-    status, kept = run(threads, tmp_path, "--repeats", "1")
-    assert status == 1  # of the processes
-    assert {(p.server, p.variant.partition(", ")[2]) for p in kept.points} >= {
-        ("03", "a thread each"), ("06", "one loop"), ("07", "1 thread"),
-        ("07", "2 threads"), ("07", "1 process"), ("07", "2 processes"),
-    }
-    for point in kept.points:
-        if point.status == "ok":
-            assert point.median("gil") == float("3.13," in point.variant)
-        if point.variant == "3.13, 2 threads":  # against 1 thread
-            assert threads.gain(point, kept.points) == "2.00"
-    assert kept.tools["python3.13t"] == (
-        "3.13.5, free-threaded, optimised build"
-    )
-    assert "/opt" not in (tmp_path / "results.json").read_text()
-    assert kept.tools["python3.13"] == "3.13.5, with the GIL, plain build"
-    assert "it is bad" in capsys.readouterr().out
-
-
-def test_one_thread_each_on_one_core(tmp_path: Path) -> None:
-    python = interpreters.identify(sys.executable)
-    case = threads.Case(python, by_name("03"), "a thread each", (), True)
-    load = Load(2, 40, 5)
-    one = threads.measure_one(session(tmp_path), case, 2000, load, 1.0)
-    assert one.error is None and one.requests == 40
-    name = f"python{python.label} 03_threading/server.py"
-    assert one.command.startswith(f"{name} --delay 0 --compute 2000 ")
-    bad = threads.Case(python, by_name("03"), "a hat", ("--hat", "2"))
-    with pytest.raises(ServerError, match="does not start: "):
-        threads.measure_one(session(tmp_path), bad, 10, Load(1, 1, 1), 1.0)
 
 
 # labs ---------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 from tests.marks import Patch
 from tools.bench import interpreters
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
-from tools.servers import ROOT
 
 THIS = identify(sys.executable)
 
@@ -39,12 +38,6 @@ def alone(tmp_path: Path, monkeypatch: Patch) -> Path:
 
 def labels(found: list[Interpreter]) -> list[str]:
     return [python.label for python in found]
-
-
-def test_names_reach_from_2_7_to_the_newest() -> None:
-    assert {"python2.7", "python3.8", "python3.15", "python3.13t",
-            "python3.15t"} <= set(interpreters.NAMES)
-    assert "python3.12t" not in interpreters.NAMES  # there is none
 
 
 def test_this_one_is_found_once() -> None:
@@ -96,8 +89,3 @@ def test_what_cannot_be_used_is_a_sentence(words: str, says: str) -> None:
     with pytest.raises(InterpreterError, match=says) as caught:
         interpreters.choose(words)
     assert "\n" not in str(caught.value)
-
-
-def test_no_folder_of_a_version_manager_is_written_down() -> None:
-    text = (ROOT / "tools" / "bench" / "interpreters.py").read_text()
-    assert "/." not in text and "~" not in text

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -45,18 +44,17 @@ MODES = {
     "list": "print the servers and the peers, and end",
 }
 
-# ./bench.sh NAME -> the module of the experiment. It has HELP, a line with
-# about how long it takes, OPTIONS that it alone has (if any), and
-# ``measure(session)``, which returns the exit status (or ``run(options)``,
-# if what it makes are no points). PLACE: the folder of docs/data, if that is
-# not NAME; ON_EVERY_PAGE: the site shows the result at once; ``prepare``:
-# what else its parser needs.
+# ./bench.sh NAME -> the module of the experiment, or one with a table of
+# them. An experiment has HELP, a line with about how long it takes, OPTIONS
+# that it alone has (if any), and ``measure(session)``, which returns the exit
+# status (or ``run(options)``, if what it makes are no points). PLACE: the
+# folder of docs/data, if that is not NAME; ON_EVERY_PAGE: the site shows the
+# result at once; ``prepare``: what else its parser needs.
+COMPARED = ("crowd", "gains", "pythons", "scale", "static", "threads")
 EXPERIMENTS = {
-    name: f"tools.bench.experiments.{name}"
-    for name in (
-        "crowd", "gains", "labs", "pythons", "record", "scale", "soak",
-        "static", "threads", "wire",
-    )
+    name: "tools.bench.experiments."
+    + ("compare" if name in COMPARED else name)
+    for name in sorted(("labs", "record", "wire", *COMPARED))
 } | {name: f"labs.{name}.measure" for name in ("hold", "hosts")}
 
 NO_SITE: Option = (
@@ -300,19 +298,21 @@ def _build_site(console: Console, **environment: str) -> int:
 # Experiments: ./bench.sh NAME ---------------------------------------------
 
 
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(EXPERIMENTS[name])
+def find(name: str) -> Any:
+    """The experiment of this name: a module, or the entry of one's table."""
+    module = importlib.import_module(EXPERIMENTS[name])
+    return getattr(module, "EXPERIMENTS", {}).get(name, module)
 
 
 def _experiments() -> str:
     """What --help says of the experiments."""
     lines = ["experiments (./bench.sh NAME --help explains its options):"]
-    lines += [f"  {name:<12} {_module(name).HELP}" for name in EXPERIMENTS]
+    lines += [f"  {name:<12} {find(name).HELP}" for name in EXPERIMENTS]
     return "\n".join(lines)
 
 
 def experiment_options(
-    parser: argparse.ArgumentParser, name: str, module: ModuleType
+    parser: argparse.ArgumentParser, name: str, module: Any
 ) -> None:
     """Add the options of an experiment, and what all of them have."""
     if hasattr(module, "prepare"):
@@ -323,7 +323,7 @@ def experiment_options(
         add_options(parser, [NO_SITE])
 
 
-def run(name: str, module: ModuleType, options: argparse.Namespace) -> int:
+def run(name: str, module: Any, options: argparse.Namespace) -> int:
     """Run an experiment; its exit status."""
     if hasattr(module, "run"):
         return int(module.run(options))
@@ -340,7 +340,7 @@ def experiment(name: str, arguments: list[str], console: Console) -> int:
             f"there is no experiment {name!r}; there are "
             f"{', '.join(EXPERIMENTS)}"
         )
-    module = _module(name)
+    module = find(name)
     parser = Parser(
         prog=f"./bench.sh {name}", description=module.HELP,
         allow_abbrev=False,

@@ -42,7 +42,6 @@ FIGURES = {
     },
     "pythons": {"cpu_ms"},
     "scale": {"requests_per_second", "cores", "speed_up_times"},
-    "soak": {"requests_answered", "workers_killed"},
     "static": {
         "requests_per_second", "p50", "p90", "p99", "max", "cpu_ms",
     },

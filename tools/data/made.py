@@ -50,7 +50,6 @@ RUNS: dict[str, tuple[str, ...]] = {
     "gains": ("gains --repeats 5", CORES),
     "static": ("static --repeats 5", CORES),
     "pythons": ("pythons", CORES, "06_asyncio/server.py"),
-    "soak": ("soak", CORES),
     "threads": (
         "threads --pythons python3.13t,python3.13 --calibrate --seconds 3 "
         "--clients 10 --repeats 5", THREADS, CORES, "06_asyncio/server.py",

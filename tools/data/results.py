@@ -62,7 +62,6 @@ MORE_SUITES = {
     "hosts-seen": "who closes an idle connection first",
     "hold": "a request under way on each of many connections at once",
     "scale": "each request computes; by the number of workers",
-    "soak": "mixed load with resets, slow readers and killed workers",
     "static": "a static page, 8 connections",
     "pythons-keep": "--delay 0, 50 clients, keep-alive, one worker",
     "pythons-new": "--delay 0, 50 clients, a new connection each, one worker",

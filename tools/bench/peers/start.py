@@ -47,40 +47,28 @@ def missing(
     """
     with REQUIREMENTS.open() as turn:  # one at a time
         fcntl.flock(turn, fcntl.LOCK_EX)
-        return _missing(peers, say)
+        whys = {peer.name: _why_missing(peer, say) for peer in peers}
+    return {name: why for name, why in whys.items() if why}
 
 
-def _missing(
-    peers: list[Peer], say: Callable[[str], None]
-) -> dict[str, str]:
-    found = {}
-    for peer in peers:
-        why = _no_package(peer, say) if peer.is_python else ""
-        if not peer.is_python and not shutil.which(peer.start[0]):
-            why = f"{peer.start[0]} is not installed: {peer.get}"
-        if why:
-            found[peer.name] = why
-    return found
-
-
-def _no_package(peer: Peer, say: Callable[[str], None]) -> str:
-    if sys.version_info < peer.since:
-        oldest = ".".join(map(str, peer.since))
-        return (
-            f"{peer.name} needs Python {oldest} or newer: "
-            f"PYTHON=python{oldest} ./bench.sh --peers {peer.name}"
-        )
+def _why_missing(peer: Peer, say: Callable[[str], None]) -> str:
+    """Why a peer is not there after all has been tried; "" if it is."""
+    if not peer.is_python:
+        there = shutil.which(peer.start[0])
+        return "" if there else f"{peer.start[0]} is not installed: {peer.get}"
     try:
         _make_venv(say)
+        if _importable(peer):
+            return ""
+        say(f"Installing {peer.name} in {VENV.name} ...")
+        said = _install(peer)
+    except subprocess.TimeoutExpired:
+        said = f"pip took more than {INSTALL_SECONDS} s"
     except (OSError, subprocess.SubprocessError):
         return (
             f"the environment {VENV.name} cannot be made: on Debian and "
             "Ubuntu, apt install python3-venv"
         )
-    if _importable(peer):
-        return ""
-    say(f"Installing {peer.name} in {VENV.name} ...")
-    said = _install(peer)
     if _importable(peer):
         return ""
     return f"{peer.name} cannot be installed: {said}"
@@ -99,21 +87,16 @@ def _make_venv(say: Callable[[str], None]) -> None:
 
 
 def _install(peer: Peer) -> str:
-    """Install the packages of a peer; what pip said last."""
-    words = [
-        str(PYTHON), "-m", "pip", "install", "--quiet",
-        "--disable-pip-version-check", "--retries", "1",
-        "--constraint", str(REQUIREMENTS), *peer.packages,
-    ]
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, errors="replace",
-            timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL, check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"pip took more than {INSTALL_SECONDS} s"
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    return scrub(lines[-1].removeprefix("ERROR: ")) if lines else "no reason"
+    """Install a peer's packages; what pip said last."""
+    done = subprocess.run(
+        [PYTHON, "-m", "pip", "install", "--quiet",
+         "--disable-pip-version-check", "--retries", "1",
+         "--constraint", REQUIREMENTS, *peer.packages],
+        capture_output=True, text=True, errors="replace",
+        timeout=INSTALL_SECONDS, stdin=subprocess.DEVNULL, check=False,
+    )
+    lines = done.stderr.strip().splitlines() or ["no reason"]
+    return scrub(lines[-1].removeprefix("ERROR: "))
 
 
 def _importable(peer: Peer) -> bool:
@@ -150,20 +133,21 @@ def start(
     start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
+        tells = any(peer.name == server.name for server in SERVERS)
+        port = 0 if tells else free_port()
         if peer.name == "nginx":
             write_nginx_conf(Path(folder), port, site)
         known = {
             "host": HOST, "port": port, "python": PYTHON, "folder": folder,
             "ours": sys.executable, "site": site,
         }
-        shown = {
-            **known, "python": PYTHON.relative_to(ROOT), "folder": "FOLDER",
-            "ours": "python3", "site": "DIR",
-        }
         words = [word.format_map(known) for word in peer.start]
-        tells = any(peer.name == server.name for server in SERVERS)
-        with Running(words, ROOT, 0 if tells else port) as process:
+        with Running(words, ROOT, port) as process:
+            shown = {
+                "host": HOST, "port": process.port, "folder": "FOLDER",
+                "python": PYTHON.relative_to(ROOT), "ours": "python3",
+                "site": "DIR",
+            }
             process.command = " ".join(peer.start).format_map(shown)
             if page:
                 fields = {"Content_Type": TYPE} if page == PAGE else {}
