@@ -8,36 +8,31 @@ has no line of ours and is not in the table.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tools.data.recording import NOBODY, Recording, Span
 from tools.site import options, source
 from tools.site.errors import SiteError
 
-# When in the life of its client a span begins.
-NOBODYS = "nobody"  # it belongs to no client
-BEFORE = "before"  # its request is not complete
-DURING = "during"  # read, and not answered yet
-FIRST = "first"  # it begins the answer
-AFTER = "after"  # the answer has begun
+# When in the life of its client a span begins: it belongs to no client,
+# its request is not complete, it is read, the response begins, has begun.
+NOBODYS, BEFORE, DURING, FIRST, AFTER = (
+    "nobody", "before", "during", "first", "after"
+)
 ANY = "any"
-
-# What a thread is there for; see `role`.
-SINGLE = "single"  # waits for one request at a time
-LOOP = "loop"  # serves all, or hands them to others
-OTHER = "other"  # neither accepts nor serves
+# What a thread is there for: one request at a time, or all of them.
+SINGLE, LOOP = "single", "loop"
+PARKED = "parked"  # a request's own coroutine stands there: not a span
 
 SLEEP = 0.9  # of the delay: time.sleep never ends early
 LOCK = 0.05  # of the delay: waits below that may be for a lock
 
-PARKED = "parked"  # a request's own coroutine stands there: not a span
 
-
-@dataclass(frozen=True)
-class Where:
+class Where(NamedTuple):
     """What a span is, and the line that runs then.
 
-    function: ``Class.method`` or a name; text: what the line holds.
+    kind: of the span; function: ``Class.method`` or a name; text: what
+    the line holds.
     """
 
     kind: str
@@ -107,8 +102,7 @@ parked any    any    handle_client await loop.run_in_executor("""),
 }
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a server's file and when it runs.
 
     times: begin and end in µs, one pair for each thread that is on it;
@@ -118,7 +112,7 @@ class Line:
     number: int
     text: str
     parked: bool
-    times: tuple[tuple[int, int], ...]
+    times: list[tuple[int, int]]
 
 
 def number(text: str, where: Where) -> int:
@@ -163,18 +157,6 @@ def _is_long(span: Span, part: float, recording: Recording) -> bool:
     return span.end - span.begin >= max(part * recording.delay * 1e6, 1)
 
 
-def role(at: int, recording: Recording) -> str:
-    """What the thread of a lane is there for: SINGLE, LOOP or OTHER."""
-    if at in singles(recording):
-        return SINGLE
-    serves = any(client.lane == at for client in recording.clients)
-    meets = any(
-        span.kind == "accept" or span.client != NOBODY
-        for span in recording.lanes[at].spans
-    )
-    return LOOP if serves or meets else OTHER
-
-
 def phase(span: Span, recording: Recording) -> str:
     """When in the life of its client a span is."""
     if span.client == NOBODY:
@@ -188,63 +170,66 @@ def phase(span: Span, recording: Recording) -> str:
     return DURING if span.begin >= client.read else BEFORE
 
 
-def _for_a_lock(at: int, span: Span, recording: Recording) -> bool:
+def _for_a_lock(span: Span, alone: bool, recording: Recording) -> bool:
     """May a wait be one for another thread of the process?
 
     Threads wait for each other to start, and for Python's own lock (the
     GIL): that is short, and no line of ours. In the middle of a request
-    anything shorter than the delay is.
+    anything shorter than the delay is. alone: the process has no other.
     """
     now = phase(span, recording)
     if now == DURING:
         return not _is_long(span, SLEEP, recording)
-    worker = recording.lanes[at].worker
-    alone = sum(lane.worker == worker for lane in recording.lanes) == 1
     return now == NOBODYS and not (alone or _is_long(span, LOCK, recording))
 
 
 def running(recording: Recording) -> list[Line]:
     """The lines of the server's file that its recording lights."""
-    text = source.read(options.server(recording.server).file)
-    if recording.server not in LINES:
+    name = recording.server
+    if name not in LINES:
         raise SiteError(
-            f"LINES in tools/site/race_lines.py has no lines for "
-            f"{recording.server}"
+            f"LINES in tools/site/race_lines.py has no lines for {name}"
         )
-    numbers = {
-        where: number(text, where) for where in LINES[recording.server]
+    text = source.read(options.server(name).file)
+    times: dict[Where, list[tuple[int, int]]] = {
+        where: [] for where in LINES[name]
     }
-    times: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)
     for where, span in _spans(recording):
-        times[numbers[where], False].append((span.begin, span.end))
-    for where, found in numbers.items():
-        if where.kind == PARKED:
-            times[found, True] += [
-                (c.read, c.answered) for c in recording.clients
-            ]
+        times[where].append((span.begin, span.end))
+    found: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)
+    for where, spans in times.items():
+        parked = where.kind == PARKED
+        if parked:
+            spans = [(c.read, c.answered) for c in recording.clients]
+        at = number(text, where)
+        if spans:
+            found[at, parked] += spans
     lines = text.splitlines()
     return [
         Line(
-            found, lines[found - 1].partition("  # ")[0].strip(), parked,
-            tuple(sorted(spans)),
+            at, lines[at - 1].partition("  # ")[0].strip(), parked,
+            sorted(spans),
         )
-        for (found, parked), spans in sorted(times.items())
+        for (at, parked), spans in sorted(found.items())
     ]
 
 
 def _spans(recording: Recording) -> Iterator[tuple[Where, Span]]:
     """The spans that have a line of ours, each with the first that fits."""
+    single = singles(recording)
+    workers = [lane.worker for lane in recording.lanes]
     for at, lane in enumerate(recording.lanes):
-        its_role = role(at, recording)
+        role = SINGLE if at in single else LOOP
+        alone = workers.count(lane.worker) == 1
         for span in lane.spans:
-            if span.kind == "wait" and _for_a_lock(at, span, recording):
+            if span.kind == "wait" and _for_a_lock(span, alone, recording):
                 continue
             now = phase(span, recording)
             for where in LINES[recording.server]:
                 if (
                     where.kind == span.kind
                     and where.phase in (ANY, now)
-                    and where.role in (ANY, its_role)
+                    and where.role in (ANY, role)
                 ):
                     yield where, span
                     break

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from tools.bench import calls, preflight
-from tools.bench.recording import burst, perfetto, timeline
+from tools.bench.recording import burst, timeline
 from tools.bench.server import Running, ServerError, start
-from tools.bench.session import Refused, Session, servers_option
+from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.common.terminal import a_table
@@ -74,12 +74,9 @@ FORBIDDEN = "Operation not permitted"  # what strace says
 def waiting(server: Server) -> int:
     """For how many of the clients it can wait at once."""
     overlap = server.lessons["overlap"]
-    if overlap == POOL and server.name not in WORKERS:
-        raise Refused(
-            f"{server.name} promises {POOL!r}, but WORKERS in "
-            "tools/bench/experiments/record.py has no number for it"
-        )
-    return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
+    if overlap == POOL:
+        return WORKERS[server.name]
+    return 1 if overlap == NO else CLIENTS
 
 
 def promised(server: Server) -> int:
@@ -89,18 +86,14 @@ def promised(server: Server) -> int:
     return waiting(server) if pool or waiting(server) == 1 else CLIENTS
 
 
-def longest(server: Server) -> int:
-    """µs that all clients may take together on a machine with time."""
-    delays = math.ceil(CLIENTS / waiting(server))
-    return round((1 + 1.2 * delays) * DELAY * 1_000_000)
-
-
 def unlike(server: Server, found: Recording) -> str:
     """What it shows of the server that this does not promise; or ""."""
-    wanted, most = promised(server), longest(server)
+    wanted = promised(server)
     if found.peak != wanted:
         return f"{found.peak} requests at once instead of {wanted}"
-    if found.length > most:
+    delays = math.ceil(CLIENTS / waiting(server))
+    most = round((1 + 1.2 * delays) * DELAY * 1_000_000)
+    if found.length > most:  # on a machine that has time
         took = f"{found.length / 1000:.0f} ms"
         return f"it took {took}, more than {most / 1000:.0f}"
     return ""
@@ -109,29 +102,12 @@ def unlike(server: Server, found: Recording) -> str:
 # One recording ------------------------------------------------------------
 
 
-def replay(process: Running) -> tuple[list[burst.Moments], dict[int, int]]:
-    """Send the clients; their moments, and who served which port.
-
-    The second is for a server of several processes only: a ring does not
-    tell. Raises BurstError.
-    """
-    workers = process.processes()
-    owners: dict[int, int] = {}
-
-    def look() -> None:
-        if len(workers) > 1 and len(owners) < CLIENTS:
-            with contextlib.suppress(OSError):  # a worker has ended
-                owners.update(_owners(process, workers))
-
-    return burst.burst(process.port, CLIENTS, look), owners
-
-
 def _owners(process: Running, workers: list[psutil.Process]) -> dict[int, int]:
     """A client's port -> the worker that has its connection now.
 
-    A measurement leaves the kernel's table full of closed connections,
-    and ours last a tenth of a second: so the table is read once, and only
-    lines that speak of our port are taken apart.
+    The kernel's table is read once, and only lines that speak of our port
+    are taken apart: a measurement leaves thousands of others there, and
+    ours last a tenth of a second.
     """
     here = f":{process.port:04X}"
     with CONNECTIONS.open() as table:
@@ -161,19 +137,25 @@ def attempt(server: Server, results: Results) -> Recording:
         start(server, DELAY, options) as process,
     ):
         process.warm_up(WARM_UP)
-        pids = [each.pid for each in process.processes()]
+        workers = process.processes()
+        owners: dict[int, int] = {}  # a ring does not tell who serves whom
+
+        def look() -> None:
+            if len(workers) > 1 and len(owners) < CLIENTS:
+                with contextlib.suppress(OSError):  # a worker has ended
+                    owners.update(_owners(process, workers))
+
+        pids = [each.pid for each in workers]
         with attached(STRACE, pids, Path(folder, "calls")):
             threads = {  # of each process, the oldest first
                 thread: each.pid
                 for each in process.processes()
                 for thread in sorted(found.id for found in each.threads())
             }
-            moments, owners = replay(process)
+            moments = burst.burst(process.port, CLIENTS, look)
             time.sleep(SETTLE_SECONDS)
         made = calls.read(Path(folder))
-    seen = timeline.build(
-        made, moments, timeline.Server(threads, DELAY, owners)
-    )
+    seen = timeline.build(made, moments, threads, DELAY, owners)
     words = ["--delay", f"{DELAY:g}", *server.options, *options]
     rings = "io_uring_enter" in seen.calls_by_name
     return as_fits(Recording(
@@ -230,14 +212,6 @@ def record(server: Server, results: Results) -> tuple[Recording | None, str]:
     return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
 
 
-def median(found: list[Recording]) -> Recording:
-    """The one in the middle by its length."""
-    found = sorted(found, key=lambda each: each.length)
-    middle = found[(len(found) - 1) // 2]
-    middle.repeats = len(found)
-    return middle
-
-
 # The command --------------------------------------------------------------
 
 
@@ -270,6 +244,9 @@ def run(options: argparse.Namespace) -> int:
         return 1
     own = options.output or recording.OWN
     place = recording.REFERENCE if options.reference else own
+    if options.repeats:
+        console.print("A recording is made once: leave out --repeats.")
+        return 2
     if options.output and any(
         (place / f"{server.name}.json").exists() for server in options.only
     ):
@@ -280,12 +257,12 @@ def run(options: argparse.Namespace) -> int:
     stopped = 0
     try:
         for server in options.only:
-            found, fault = several(server, session)
+            session.say(f"[bold]{server.name}[/]")
+            found, fault = record(server, session.results)
             if fault:
                 wrong[server.name] = fault
-            if found:
+            if found and not (fault and options.reference):
                 saved.append(found)
-                perfetto.save(found, place)
                 found.save(place)
     except KeyboardInterrupt:
         stopped = 130
@@ -307,25 +284,9 @@ def run(options: argparse.Namespace) -> int:
     return stopped or int(len(saved) < len(options.only))
 
 
-def several(server: Server, session: Session) -> tuple[Recording | None, str]:
-    """The median of its recordings, and what is wrong with one."""
-    repeats = session.repeats(1)
-    found, wrong = [], ""
-    for turn in range(1, repeats + 1):
-        of = f", run {turn} of {repeats}" * (repeats > 1)
-        session.say(f"[bold]{server.name}[/]{of}")
-        one, fault = record(server, session.results)
-        wrong = fault or wrong
-        if one is None:  # it would not be better next time
-            break
-        if not (fault and session.options.reference):
-            found.append(one)
-    return median(found) if found else None, wrong
-
-
 def show(found: list[Recording], console: Console) -> None:
     """Print what was recorded."""
-    titles = ["server", "first answer>", "last answer>", "at once>",
+    titles = ["server", "first response>", "last response>", "at once>",
               "threads>", "waiting>", "system calls>"]
     rows = [
         [
