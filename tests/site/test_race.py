@@ -192,22 +192,7 @@ def test_recordings_that_cannot_be_played(
         render(fence("02"))
 
 
-# --- Steps and charts -------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("times", "steps"),
-    [
-        ([500, 505, 0, 2, 509, 900], [0, 2, 509, 900, 1000]),
-        # No step swallows everything.
-        (range(0, 1001, 5), [0, *range(50, 1000, 55), 1000]),
-    ],
-    ids=["close together", "no end"],
-)
-def test_moments_close_together_are_one_step(
-    times: list[int], steps: list[int]
-) -> None:
-    assert race.steps(times, 1000) == steps
+# --- Charts -----------------------------------------------------------------
 
 
 def test_what_no_eye_parts_is_one_span() -> None:

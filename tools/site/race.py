@@ -15,21 +15,13 @@ from typing import Any, NamedTuple
 from tools.data import recording
 from tools.data.recording import Recording
 from tools.servers import ROOT, Server
-from tools.site import (
-    options,
-    race_charts,
-    race_data,
-    race_lines,
-    race_stage,
-)
+from tools.site import options, race_charts, race_data, race_lines, race_stage
 from tools.site.elements import table
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid, up
 
 MOST_SERVERS = 2
 MARGIN = 1.02  # of the time axis, beyond the last response
-NEAR = 0.01  # of the length: moments closer than that are one step
-STEP = 0.05  # of the length: no step holds more
 
 
 class Run(NamedTuple):
@@ -62,7 +54,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
         f'<figure class="seven-race" id="{ident}" data-search-exclude>'
         f'<p class="seven-title">{escape(chosen["title"])}</p>'
         f'<div class="race-runs">'
-        f"{''.join(_board(run, at) for at, run in enumerate(runs))}</div>"
+        f"{''.join(map(_board, runs))}</div>"
         f'<div class="race-result">{_charts(ident, runs, end * MARGIN)}'
         f"{_tables(runs)}</div>"
         f'<script type="application/json">{_data(runs, end)}</script>'
@@ -71,7 +63,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     )
 
 
-def _board(run: Run, at: int) -> str:
+def _board(run: Run) -> str:
     """A server's name, its counters and its stage, as at the end."""
     clients = len(run.recording.clients)
     counters = "".join(
@@ -90,7 +82,7 @@ def _board(run: Run, at: int) -> str:
         f"<strong>{escape(run.server.name)}</strong> "
         f"{escape(run.server.title)}</p>"
         f'<dl class="race-counts">{counters}</dl></div>'
-        f"{race_stage.html(run.stage, run.recording, at)}</div>"
+        f"{race_stage.html(run.stage, run.recording)}</div>"
     )
 
 
@@ -193,10 +185,6 @@ def _data(runs: list[Run], end: int) -> str:
     data = {
         "end": end,
         "top": round(end * MARGIN),
-        "steps": steps(
-            [at for run in runs for its in run.stage.moves for at, _ in its],
-            end,
-        ),
         "runs": [
             {
                 "name": run.server.name,
@@ -218,21 +206,6 @@ def _data(runs: list[Run], end: int) -> str:
 
 def _flat(pairs: Iterable[tuple[Any, ...]]) -> list[Any]:
     return list(itertools.chain.from_iterable(pairs))
-
-
-def steps(moments: Iterable[int], end: int) -> list[int]:
-    """The moments, in µs, at which something has happened.
-
-    Moments close together are one step, at the last of them, so that a
-    press of a button always shows a difference.
-    """
-    found: list[int] = []
-    begun = 0
-    for last, at in itertools.pairwise([*sorted(moments), end + 1]):
-        if at - last > end * NEAR or at - begun > end * STEP:
-            found.append(last)
-            begun = at
-    return sorted({0, *found, end})
 
 
 race = fence(_render, "servers title")

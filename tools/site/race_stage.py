@@ -120,11 +120,8 @@ def _moves(events: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
     return list(found.items())
 
 
-def html(made: Stage, recording: Recording, number: int) -> str:
-    """The three boxes as they are at the end: every client is answered.
-
-    number: of the run in its race; a script finds the stage by it.
-    """
+def html(made: Stage, recording: Recording) -> str:
+    """The three boxes as they are at the end: every client is answered."""
     clients = range(len(made.moves))
     waiting = "".join(_slot(f"{WAITING}{at}") for at in clients)
     answered = "".join(
@@ -137,7 +134,7 @@ def html(made: Stage, recording: Recording, number: int) -> str:
     return (
         '<div class="race-stage" role="img" '
         'aria-label="Where each request is. Waiting: none. At work: none. '
-        f'Answered: 1 to {len(clients)}." data-run="{number}">'
+        f'Answered: 1 to {len(clients)}.">'
         f"{_box('waiting', 'waiting', _cells(waiting))}"
         f"{_box('work', f'at work: {made.label}', _middle(made))}"
         f"{_box('answered', 'answered', _cells(answered))}"

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
-from rich.console import Console
 from rich.markup import escape
 
 from tools.bench import calls, preflight
@@ -25,7 +24,6 @@ from tools.bench.server import Running, ServerError, start
 from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
-from tools.common.terminal import a_table
 from tools.data import recording
 from tools.data.recording import CLIENTS, MOST_BYTES, Recording
 from tools.data.results import Results
@@ -252,7 +250,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         console.print("--output names a folder that holds recordings.")
         return 2
-    saved: list[Recording] = []
+    kept = 0
     wrong: dict[str, str] = {}
     stopped = 0
     try:
@@ -262,8 +260,9 @@ def run(options: argparse.Namespace) -> int:
             if fault:
                 wrong[server.name] = fault
             if found and not (fault and options.reference):
-                saved.append(found)
+                session.say(f"[dim]- {summary(found)}")
                 found.save(place)
+                kept += 1
     except KeyboardInterrupt:
         stopped = 130
     except StraceError as error:
@@ -273,35 +272,22 @@ def run(options: argparse.Namespace) -> int:
             "--cap-add=SYS_PTRACE."
         )
         stopped = 1
-    if saved:
-        show(saved, console)
+    if kept:
         console.print(f"The recordings: {escape(typed(place))}")
     for name, fault in wrong.items():
         console.print(f"{name}: {escape(fault)}.")
     if stopped == 130:
-        console.print("Interrupted: what the table shows is kept." if saved
+        console.print("Interrupted: what is named above is kept." if kept
                       else "Interrupted before anything was recorded.")
-    return stopped or int(len(saved) < len(options.only))
+    return stopped or int(kept < len(options.only))
 
 
-def show(found: list[Recording], console: Console) -> None:
-    """Print what was recorded."""
-    titles = ["server", "first response>", "last response>", "at once>",
-              "threads>", "waiting>", "system calls>"]
-    rows = [
-        [
-            each.server,
-            f"{min(c.first_byte for c in each.clients) / 1000:.0f} ms",
-            f"{each.length / 1000:.0f} ms",
-            str(each.peak),
-            str(len(each.lanes)),
-            str(each.busy),
-            f"{sum(each.calls_by_name.values()):,}",
-        ]
-        for each in found
-    ]
-    console.print(a_table(titles, rows))
-    console.print(
-        "[dim]at once: requests in service; waiting: threads that waited "
-        "for a request at once"
+def summary(found: Recording) -> str:
+    """What was recorded, in a line."""
+    first = min(client.first_byte for client in found.clients) / 1000
+    return (
+        f"first response after {first:.0f} ms, last after "
+        f"{found.length / 1000:.0f} ms; in service at once: {found.peak}; "
+        f"threads: {len(found.lanes)}, waiting at once: {found.busy}; "
+        f"system calls: {sum(found.calls_by_name.values()):,}"
     )
