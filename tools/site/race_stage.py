@@ -91,8 +91,7 @@ def _holds(rings: list[int], recording: Recording) -> dict[int, Hold]:
         (span.begin, lane, span.client)
         for lane in rings
         for span in recording.lanes[lane].spans
-        if span.kind == "wait"
-        and race_lines.phase(span, recording) == race_lines.DURING
+        if race_lines.sleeps(span, recording)
     )
     return {client: (begin, lane) for begin, lane, client in reversed(waits)}
 
