@@ -33,10 +33,6 @@ RUNS = {
     for name in NAMES
 }
 every = pytest.mark.parametrize("found", RUNS.values(), ids=RUNS)
-calling = pytest.mark.parametrize(
-    "found", [RUNS[name] for name in NAMES if name != RINGS],
-    ids=lambda found: found.server,
-)
 
 
 @every
@@ -104,24 +100,3 @@ def test_spans_and_counts_are_in_order(found: Recording) -> None:
     for one, following in itertools.pairwise([(-1, 0), *found.calls]):
         assert one[0] < following[0] <= found.length and one[1] < following[1]
     assert found.calls[-1][1] == sum(found.calls_by_name.values())
-
-
-@calling
-def test_each_client_has_its_spans_and_its_lane(found: Recording) -> None:
-    _, busy, _ = MODELS[found.server]
-    for place, client in enumerate(found.clients):
-        own = [
-            (span, at) for at, lane in enumerate(found.lanes)
-            for span in lane.spans if span.client == place
-        ]
-        begins = {span.kind: span.begin for span, _ in reversed(own)}
-        ends = {span.kind: span.end for span, _ in own}
-        assert ends["accept"] == client.accepted
-        assert ends["read"] == client.read
-        assert begins["write"] == client.answered
-        # The lane is that of the thread that waited for it, or wrote.
-        wanted, least = ("wait", 0.9) if busy else ("write", 0)
-        assert client.lane in {
-            at for span, at in own if span.kind == wanted
-            and span.end - span.begin >= least * found.delay * 1_000_000
-        }

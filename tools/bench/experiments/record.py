@@ -7,7 +7,6 @@ system's clock, and `timeline` puts them together.
 """
 
 import argparse
-import contextlib
 import math
 import sys
 import tempfile
@@ -20,12 +19,12 @@ from rich.markup import escape
 
 from tools.bench import calls, preflight
 from tools.bench.recording import burst, timeline
-from tools.bench.server import Running, ServerError, start
+from tools.bench.server import ServerError, start
 from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.data import recording
-from tools.data.recording import CLIENTS, MOST_BYTES, Recording
+from tools.data.recording import CLIENTS, Recording
 from tools.data.results import Results
 from tools.servers import NO, POOL, Server
 
@@ -36,13 +35,9 @@ DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
-CONNECTIONS = Path("/proc/net/tcp")  # of the whole machine, a line each
-LOCAL, REMOTE, INODE = 1, 2, 9  # its columns
 # The same numbers on every machine, so that pages can speak of them.
 WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
-# What is shorter than so many µs is no span of its own; the next value
-# is taken if the file would become too large.
-DETAIL = (100, 200, 500, 1000, 2000, 5000)
+TINY = 100  # µs: what is shorter is no span of its own
 # Times, threads, numbers; of structures only these are read.
 STRACE = (
     "strace", "-ff", "-ttt", "-T", "-s", "1",
@@ -100,31 +95,6 @@ def unlike(server: Server, found: Recording) -> str:
 # One recording ------------------------------------------------------------
 
 
-def _owners(process: Running, workers: list[psutil.Process]) -> dict[int, int]:
-    """A client's port -> the worker that has its connection now.
-
-    The kernel's table is read once, and only lines that speak of our port
-    are taken apart: a measurement leaves thousands of others there, and
-    ours last a tenth of a second.
-    """
-    here = f":{process.port:04X}"
-    with CONNECTIONS.open() as table:
-        lines = [line.split() for line in table if here in line]
-    ports = {
-        f"socket:[{line[INODE]}]": int(line[REMOTE].partition(":")[2], 16)
-        for line in lines
-        if line[LOCAL].endswith(here)
-    }
-    owners = {}
-    for worker in workers:
-        for entry in Path(f"/proc/{worker.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                port = ports.get(str(entry.readlink()))
-                if port:  # the listening socket's is 0
-                    owners[port] = worker.pid
-    return owners
-
-
 def attempt(server: Server, results: Results) -> Recording:
     """Record it once. Raises one of CHANCE, or ServerError."""
     options: tuple[str, ...] = ()
@@ -136,12 +106,16 @@ def attempt(server: Server, results: Results) -> Recording:
     ):
         process.warm_up(WARM_UP)
         workers = process.processes()
-        owners: dict[int, int] = {}  # a ring does not tell who serves whom
+        owners: dict[int, int] = {}  # client's port -> process
 
-        def look() -> None:
+        def look() -> None:  # a ring does not tell
             if len(workers) > 1 and len(owners) < CLIENTS:
-                with contextlib.suppress(OSError):  # a worker has ended
-                    owners.update(_owners(process, workers))
+                owners.update(
+                    (connection.raddr.port, worker.pid)
+                    for worker in workers
+                    for connection in worker.net_connections("tcp4")
+                    if connection.raddr
+                )
 
         pids = [each.pid for each in workers]
         with attached(STRACE, pids, Path(folder, "calls")):
@@ -155,8 +129,12 @@ def attempt(server: Server, results: Results) -> Recording:
         made = calls.read(Path(folder))
     seen = timeline.build(made, moments, threads, DELAY, owners)
     words = ["--delay", f"{DELAY:g}", *server.options, *options]
+    seen.lanes = [
+        replace(lane, spans=timeline.simplify(lane.spans, TINY))
+        for lane in seen.lanes
+    ]
     rings = "io_uring_enter" in seen.calls_by_name
-    return as_fits(Recording(
+    return Recording(
         server=server.name,
         command=" ".join(["python3", server.file, *words]),
         started=results.started,
@@ -165,20 +143,7 @@ def attempt(server: Server, results: Results) -> Recording:
         tools={"strace": results.tools.get("strace", "?")},
         delay=DELAY, note=f"{SLOWER} {RINGS}" if rings else SLOWER,
         **vars(seen),
-    ))
-
-
-def as_fits(made: Recording) -> Recording:
-    """In as much detail as a file has room for. Raises TimelineError."""
-    for tiny in DETAIL:
-        lanes = [
-            replace(lane, spans=timeline.simplify(lane.spans, tiny))
-            for lane in made.lanes
-        ]
-        fewer = replace(made, lanes=lanes)
-        if len(recording.to_json(fewer).encode()) <= MOST_BYTES:
-            return fewer
-    raise timeline.TimelineError("there was too much for one file")
+    )
 
 
 def record(server: Server, results: Results) -> tuple[Recording | None, str]:
