@@ -30,6 +30,7 @@ pytestmark = [needs_browser, pytest.mark.thorough]
 
 TIMES = "\u00d7"
 SLEEP = "time.sleep(options.delay)"
+READ = "connection.data_received(sock.recv(RECV_SIZE))"
 ONE, MANY = (
     recording.load(recording.REFERENCE / f"{name}.json")
     for name in ("02", "03")
@@ -89,13 +90,16 @@ class Player:
         )
 
     def lit(self) -> dict[str, str]:
-        """The lines that are lit, with how many threads."""
-        found: dict[str, str] = self.page.evaluate(
-            "Object.fromEntries([...document.querySelectorAll('.race-lit')]"
-            ".map(line => [line.dataset.line + ' ' + line.innerText.trim(),"
-            " line.dataset.times || '']))"
+        """The lines that are lit, as in their files: how many threads."""
+        found = self.page.evaluate(
+            "[...document.querySelectorAll('.race-lit')].map(line => ["
+            "line.closest('code').dataset.file, line.dataset.line,"
+            "line.innerText.trim(), line.dataset.times || ''])"
         )
-        return found
+        for file, number, text, _ in found:
+            line = pieces.read(file).splitlines()[int(number) - 1]
+            assert line.strip() == text
+        return {f"{file[:2]} {text}": many for file, _, text, many in found}
 
     def is_at_the_end(self) -> None:
         """Everybody is answered, and the counters say so."""
@@ -217,20 +221,11 @@ def test_where_everybody_is(player: Player, now: int) -> None:
         assert chart.locator(".race-curtain").get_attribute("x") == x
 
 
-def line_of(file: str, function: str, text: str) -> str:
-    piece = pieces.find(pieces.read(file), function)
-    return next(
-        f"{number} {line.strip()}"
-        for number, line in enumerate(piece.text.splitlines(), piece.first)
-        if text in line
-    )
-
-
 def test_the_line_that_runs_is_lit(player: Player) -> None:
-    one = line_of("02", "handle_client", SLEEP)
-    many = line_of("03", "handle_client", SLEEP)
     player.seek(ASLEEP)
-    assert player.lit() == {one: "", many: f"{TIMES}20"}
+    assert player.lit() == {
+        f"02 {SLEEP}": "", f"03 {SLEEP}": f"{TIMES}20",
+    }
     words = player.figure.locator(".race-line").nth(1)
     expect(words).to_contain_text(f"{TIMES}20 {SLEEP}")
     # What is copied is the code and nothing else.
@@ -250,7 +245,7 @@ def test_the_line_that_runs_is_lit(player: Player) -> None:
         if span.kind == "read" and span.end == ONE.clients[3].read
     )
     player.seek((read.begin + read.end) // 2)
-    assert player.lit() == {line_of("02", "wait", "sock.recv("): ""}
+    assert player.lit() == {f"02 {READ}": ""}
     player.seek(END)
     assert player.lit() == {}
 
@@ -269,9 +264,9 @@ def test_two_views_and_paper(player: Player) -> None:
     player.is_at_the_end()
     for view in views:
         expect(view).to_be_visible()
-    for name in (".race-curtain", ".race-head", ".race-controls"):
-        for found in player.figure.locator(name).all():
-            expect(found).to_be_hidden()
+    hidden = player.figure.locator(".race-curtain, .race-head, .race-controls")
+    for found in hidden.all():
+        expect(found).to_be_hidden()
     expect(player.figure.locator("table").first).to_be_visible()
     player.page.emulate_media(media="screen")
     expect(player.box("work")).to_have_text(["1"])
@@ -372,9 +367,8 @@ def test_everything_has_room_and_is_accessible(
             assert wide <= width
         if name != "index.html":
             continue
-        for view, figure in enumerate(
-            page.locator("figure.seven-race").all()
-        ):
+        figures = page.locator("figure.seven-race").all()
+        for view, figure in enumerate(figures):  # one shows each view
             figure.locator(".race-tab").nth(view).click()
         page.evaluate(
             "document.querySelectorAll('details').forEach(d => d.open = true)"
