@@ -24,7 +24,7 @@ from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
 from tools.data import recording
-from tools.data.recording import CLIENTS, Recording
+from tools.data.recording import CLIENTS, MOST_BYTES, Recording
 from tools.data.results import Results
 from tools.servers import NO, POOL, Server
 
@@ -37,7 +37,9 @@ WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
 # The same numbers on every machine, so that pages can speak of them.
 WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
-TINY = 100  # µs: what is shorter is no span of its own
+# What is shorter than so many µs is no span of its own; the next value is
+# taken if the file would become too large, as on a busy machine.
+DETAIL = (100, 200, 500, 1000, 2000, 5000)
 # Times, threads, numbers; of structures only these are read.
 STRACE = (
     "strace", "-ff", "-ttt", "-T", "-s", "1",
@@ -129,12 +131,8 @@ def attempt(server: Server, results: Results) -> Recording:
         made = calls.read(Path(folder))
     seen = timeline.build(made, moments, threads, DELAY, owners)
     words = ["--delay", f"{DELAY:g}", *server.options, *options]
-    seen.lanes = [
-        replace(lane, spans=timeline.simplify(lane.spans, TINY))
-        for lane in seen.lanes
-    ]
     rings = "io_uring_enter" in seen.calls_by_name
-    return Recording(
+    return as_fits(Recording(
         server=server.name,
         command=" ".join(["python3", server.file, *words]),
         started=results.started,
@@ -143,7 +141,20 @@ def attempt(server: Server, results: Results) -> Recording:
         tools={"strace": results.tools.get("strace", "?")},
         delay=DELAY, note=f"{SLOWER} {RINGS}" if rings else SLOWER,
         **vars(seen),
-    )
+    ))
+
+
+def as_fits(made: Recording) -> Recording:
+    """In as much detail as a file has room for. Raises TimelineError."""
+    for tiny in DETAIL:
+        lanes = [
+            replace(lane, spans=timeline.simplify(lane.spans, tiny))
+            for lane in made.lanes
+        ]
+        fewer = replace(made, lanes=lanes)
+        if len(recording.to_json(fewer).encode()) <= MOST_BYTES:
+            return fewer
+    raise timeline.TimelineError("there was too much for one file")
 
 
 def record(server: Server, results: Results) -> tuple[Recording | None, str]:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from tools.bench.calls import Call
+from tools.bench.calls import WAITING, Call
 from tools.bench.recording.burst import Moments
 from tools.data.recording import NOBODY, TIMER, Client, Lane, Span
 
@@ -103,7 +103,7 @@ class _Walk:
         elif call.starts_thread is not None:
             self.processes[call.starts_thread] = process
             self._born_for[call.starts_thread] = turn
-        elif call.may_wait:
+        elif call.name in WAITING:
             kind, client = "wait", self._waits_for(call, turn)
             if call.name in LOOKS:
                 turn = NOBODY
