@@ -25,6 +25,27 @@
     }
     return found;
   };
+  // The moments at which something has happened. Those closer than NEAR are
+  // one, at the last of them, so that a step always shows a difference; no
+  // step is longer than LONGEST. Both are parts of the race.
+  const NEAR = 0.01;
+  const LONGEST = 0.05;
+  const stepsOf = (runs, end) => {
+    const moments = runs.flatMap((run) => run.moves)
+      .flatMap((flat) => pairs(flat).map(([at]) => at))
+      .sort((a, b) => a - b);
+    const found = [0];
+    let begun = 0;
+    let last = 0;
+    for (const at of [...moments, Infinity]) {
+      if (at - last > end * NEAR || at - begun > end * LONGEST) {
+        if (last > found.at(-1)) found.push(last);
+        begun = at;
+      }
+      last = at;
+    }
+    return found.at(-1) < end ? [...found, end] : found;
+  };
   const ms = (time) => `${Math.round(time / 1000).toLocaleString("en")} ms`;
 
   // 1, 2, 3, 7 -> "1 to 3, 7"
@@ -194,6 +215,7 @@
     const heads = figure.querySelectorAll(".race-head");
     const curtains = figure.querySelectorAll(".race-curtain");
     const details = figure.querySelector("details");
+    const steps = stepsOf(data.runs, data.end);
     let now = 0;
     let begun = false; // has the reader pressed anything?
     let frame = 0; // of the animation that plays
@@ -295,8 +317,8 @@
 
     const step = (way) => {
       const to = way > 0
-        ? data.steps.find((at) => at > now) ?? data.end
-        : data.steps.findLast((at) => at < now) ?? 0;
+        ? steps.find((at) => at > now) ?? data.end
+        : steps.findLast((at) => at < now) ?? 0;
       go(to, true);
     };
 

@@ -66,12 +66,9 @@ MISTAKES = {  # a fence -> a part of the sentence
         "no exchange is called 'nobody'; there are bad",
     "wire\nexchange: ../get": "no exchange is called",
     "wire\nexchange: get\nshow: both": "show is request or answer",
-    # Exercises and the schedule.
+    # Exercises.
     "exercise\nid: 02.9": "there is no exercise '02.9'",
     "exercises\nstep: 9": "step 9 has no exercises",
-    "schedule\nshow: year": "show: session (with its step)",
-    "schedule\nshow: session": "show: session (with its step)",
-    "schedule\nshow: session\nstep: 9": "there is no session 9",
     # Source files.
     "source\nfile: no.py\nname: serve": "there is no file no.py",
     "source\nfile: ../outside.py\nname: a": "not in this repository",

@@ -6,12 +6,15 @@ shows is compared with the recordings, never with what the script computes.
 
 import re
 from collections.abc import Iterator
+from datetime import datetime as Date
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.site.browsing import (
+    Motion,
     Opened,
     Scheme,
     faults,
@@ -21,21 +24,18 @@ from tests.site.browsing import (
 )
 from tests.site.conftest import small as site_of
 from tools.data import recording
-from tools.data.recording import NOBODY
-from tools.site import race, race_stage
 from tools.site import source as pieces
 
 pytestmark = [needs_browser, pytest.mark.thorough]
 
 TIMES = "\u00d7"
 SLEEP = "time.sleep(options.delay)"
-PLAYS = 90_000  # ms that a race may take on a machine with much to do
+READ = "connection.data_received(sock.recv(RECV_SIZE))"
 ONE, MANY = (
     recording.load(recording.REFERENCE / f"{name}.json")
     for name in ("02", "03")
 )
 END = ONE.length  # µs of the race of both
-STEPS = race.steps([race_stage.stage(made) for made in (ONE, MANY)], END)
 # All of 03 sleep, and one of 02.
 ASLEEP = (
     max(c.read for c in MANY.clients) + min(c.answered for c in MANY.clients)
@@ -90,13 +90,16 @@ class Player:
         )
 
     def lit(self) -> dict[str, str]:
-        """The lines that are lit, with how many threads."""
-        found: dict[str, str] = self.page.evaluate(
-            "Object.fromEntries([...document.querySelectorAll('.race-lit')]"
-            ".map(line => [line.dataset.line + ' ' + line.innerText.trim(),"
-            " line.dataset.times || '']))"
+        """The lines that are lit, as in their files: how many threads."""
+        found = self.page.evaluate(
+            "[...document.querySelectorAll('.race-lit')].map(line => ["
+            "line.closest('code').dataset.file, line.dataset.line,"
+            "line.innerText.trim(), line.dataset.times || ''])"
         )
-        return found
+        for file, number, text, _ in found:
+            line = pieces.read(file).splitlines()[int(number) - 1]
+            assert line.strip() == text
+        return {f"{file[:2]} {text}": many for file, _, text, many in found}
 
     def is_at_the_end(self) -> None:
         """Everybody is answered, and the counters say so."""
@@ -124,42 +127,20 @@ def player(browser: Browser, small: Path) -> Iterator[Player]:
     assert not trouble, "\n".join(trouble)
 
 
-WATCH = """
-    window.seen = []; window.moved = 0;
-    new MutationObserver(() => {
-      window.moved += document.getAnimations().length;
-      window.seen.push(document.querySelector('.race-time').textContent);
-    }).observe(document.querySelector('.race-time'), {childList: true})"""
-
-
-def shown(at: int) -> str:
-    return f"{at / 1000:,.0f} ms"
-
-
 def test_nothing_is_told_before_play(player: Player) -> None:
     """The first of the visit: nothing has been pressed."""
-    for paper in (False, True, False):
-        player.page.emulate_media(media="print" if paper else "screen")
-        details = player.figure.locator("details")
-        if paper:  # it shows the end all the same
-            player.is_at_the_end()
-            expect(details).to_be_visible()
-            expect(player.figure.locator(".race-guess")).to_be_hidden()
-            continue
-        player.is_at_the_begin()
-        expect(player.play).to_have_text("Play")
-        expect(player.figure.locator(".race-guess")).to_be_visible()
-        for run in (0, 1):
-            expect(player.count("calls", run)).to_have_text("0")
-        expect(details).to_be_hidden()
-        for curtain in player.figure.locator(".race-curtain").all():
-            assert curtain.get_attribute("x") == "0%"
-            assert curtain.get_attribute("width") == "100%"
-        # A screen reader does not get the result from the charts either.
-        tree = player.figure.aria_snapshot()
-        assert "ms, the last" not in tree
-        assert "Waiting: 1 to 20. At work: none. Answered: none." in tree
-        assert player.lit() == {}
+    player.is_at_the_begin()
+    expect(player.play).to_have_text("Play")
+    expect(player.figure.locator(".race-guess")).to_be_visible()
+    expect(player.figure.locator("details")).to_be_hidden()
+    for curtain in player.figure.locator(".race-curtain").all():
+        assert curtain.get_attribute("x") == "0%"
+        assert curtain.get_attribute("width") == "100%"
+    # A screen reader does not get the result from the charts either.
+    tree = player.figure.aria_snapshot()
+    assert "ms, the last" not in tree
+    assert "Waiting: 1 to 20. At work: none. Answered: none." in tree
+    assert player.lit() == {}
 
 
 def test_by_keyboard(player: Player) -> None:
@@ -186,28 +167,24 @@ def test_by_keyboard(player: Player) -> None:
     expect(player.play).to_have_text("Play")
 
 
-def test_step_buttons_and_races_that_do_not_disturb_each_other(
-    player: Player,
-) -> None:
+def test_step_buttons_of_one_race(player: Player) -> None:
+    """They go from change to change, and leave the other race alone."""
     player.seek(0)
     back, forth = player.figure.locator(".race-step").all()
     expect(back).to_be_disabled()
-    for at in STEPS[1:4]:
-        forth.click()
-        expect(player.time).to_have_text(shown(at))
+    forth.click()
+    first = player.time.text_content() or ""
+    assert first != "0 ms"
+    forth.click()
+    expect(player.time).not_to_have_text(first)
     back.click()
-    expect(player.time).to_have_text(shown(STEPS[2]))
+    expect(player.time).to_have_text(first)
     other = player.page.locator("figure.seven-race").nth(1)
     expect(other.locator(".race-time")).to_have_text("0 ms")
     expect(other.locator(".race-guess")).to_be_visible()
-    for name, where in ((".race-head", "x1"), (".race-curtain", "x")):
-        for found in other.locator(name).all():
-            assert found.get_attribute(where) == "0%"
-    other.locator(".race-step").nth(1).click()
-    expect(other.locator(".race-time")).not_to_have_text("0 ms")
-    expect(player.time).to_have_text(shown(STEPS[2]))
-    player.seek(STEPS[-2] + 1)
+    player.seek(END - 1)
     forth.click()
+    player.is_at_the_end()
     expect(forth).to_be_disabled()
     expect(player.play).to_be_focused()
 
@@ -216,24 +193,22 @@ def test_step_buttons_and_races_that_do_not_disturb_each_other(
 def test_where_everybody_is(player: Player, now: int) -> None:
     player.seek(now)
     for run, made in enumerate((ONE, MANY)):
-        done = [at for at, c in enumerate(made.clients, 1) if c.done <= now]
+        done = [c for c in made.clients if c.done <= now]
         work = [
             f"{at}" for at, c in enumerate(made.clients, 1)
             if c.read <= now < c.done
         ]
-        expect(player.count("answered", run)).to_have_text(
-            f"{len(done)} of 20"
-        )
-        expect(player.count("work", run)).to_have_text(f"{len(work)}")
-        expect(player.box("answered", run)).to_have_count(len(done))
         left = 20 - len(done) - len(work)
+        for name, count in (
+            ("answered", f"{len(done)} of 20"), ("work", f"{len(work)}"),
+            # As many as were recorded until then.
+            ("calls", f"{max(n for at, n in made.calls if at <= now):,}"),
+        ):
+            expect(player.count(name, run)).to_have_text(count)
+        expect(player.box("answered", run)).to_have_count(len(done))
         expect(player.box("waiting", run)).to_have_count(left)
         # The number in the ring is the client's.
-        numbers = player.box("work", run).all_inner_texts()
-        assert sorted(numbers) == sorted(work)
-        # The counter stands at what was recorded until then.
-        calls = max(count for at, count in made.calls if at <= now)
-        expect(player.count("calls", run)).to_have_text(f"{calls:,}")
+        assert set(player.box("work", run).all_inner_texts()) == set(work)
         player.slider.dispatch_event("change")
         label = player.figure.locator(".race-stage").nth(run)
         expect(label).to_have_attribute(
@@ -242,33 +217,15 @@ def test_where_everybody_is(player: Player, now: int) -> None:
     # The playhead hides what is to come.
     for chart in player.figure.locator(".race-view svg").all():
         x = chart.locator(".race-head").get_attribute("x1") or ""
-        part = 100 * now / END / race.MARGIN
-        assert float(x.rstrip("%")) == pytest.approx(part, abs=0.01)
-        curtain = chart.locator(".race-curtain")
-        wide = curtain.get_attribute("width") or ""
-        assert float(wide.rstrip("%")) == pytest.approx(100 - part, abs=0.01)
-        assert curtain.get_attribute("x") == x
-
-
-def line_of(file: str, function: str, text: str) -> str:
-    piece = pieces.find(pieces.read(file), function)
-    for number, line in enumerate(piece.text.splitlines(), piece.first):
-        if text in line:
-            return f"{number} {line.strip()}"
-    raise AssertionError(text)
+        assert 0 < float(x.rstrip("%")) < 100
+        assert chart.locator(".race-curtain").get_attribute("x") == x
 
 
 def test_the_line_that_runs_is_lit(player: Player) -> None:
-    one = line_of("02", "handle_client", SLEEP)
-    many = line_of("03", "handle_client", SLEEP)
-    sleeping = sum(
-        span.begin <= ASLEEP < span.end
-        for lane in MANY.lanes for span in lane.spans
-        if span.kind == "wait" and span.client != NOBODY
-    )
-    assert sleeping == 20
     player.seek(ASLEEP)
-    assert player.lit() == {one: "", many: f"{TIMES}20"}
+    assert player.lit() == {
+        f"02 {SLEEP}": "", f"03 {SLEEP}": f"{TIMES}20",
+    }
     words = player.figure.locator(".race-line").nth(1)
     expect(words).to_contain_text(f"{TIMES}20 {SLEEP}")
     # What is copied is the code and nothing else.
@@ -282,23 +239,15 @@ def test_the_line_that_runs_is_lit(player: Player) -> None:
     assert copied.rstrip() == "\n\n\n".join(
         pieces.find(text, name).text for name in ("handle_client", "wait")
     )
-    code = player.page.locator("code[data-file]").first
-    height = code.evaluate("code => code.scrollHeight")
-    player.seek(ONE.clients[1].answered - 1000)  # 03 is done
-    assert player.lit() == {one: ""}
     # A moment at which a thread reads.
     (read,) = (
         span for span in ONE.lanes[0].spans
         if span.kind == "read" and span.end == ONE.clients[3].read
     )
     player.seek((read.begin + read.end) // 2)
-    assert player.lit() == {line_of("02", "wait", "sock.recv("): ""}
+    assert player.lit() == {f"02 {READ}": ""}
     player.seek(END)
     assert player.lit() == {}
-    # Lit or not, the page does not jump.
-    assert code.evaluate("code => code.scrollHeight") == height
-    player.seek(0)
-    assert not any("sleep" in line for line in player.lit())
 
 
 def test_two_views_and_paper(player: Player) -> None:
@@ -315,64 +264,57 @@ def test_two_views_and_paper(player: Player) -> None:
     player.is_at_the_end()
     for view in views:
         expect(view).to_be_visible()
-    for name in (".race-curtain", ".race-head", ".race-controls"):
-        for found in player.figure.locator(name).all():
-            expect(found).to_be_hidden()
+    hidden = player.figure.locator(".race-curtain, .race-head, .race-controls")
+    for found in hidden.all():
+        expect(found).to_be_hidden()
     expect(player.figure.locator("table").first).to_be_visible()
     player.page.emulate_media(media="screen")
     expect(player.box("work")).to_have_text(["1"])
     expect(player.box("work", 1)).to_have_count(20)
 
 
-def test_without_motion_it_goes_by_steps(player: Player) -> None:
-    player.seek(0)
+WATCH = """() => {
+    const animate = Element.prototype.animate;
+    window.moved = false;
+    Element.prototype.animate = function (...how) {
+      window.moved = true; return animate.apply(this, how); } }"""
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_play_and_pause(opened: Opened, small: Path, motion: Motion) -> None:
+    """By mouse; the clock of the page is ours."""
+    page = opened("light", motion=motion)
+    page.clock.install()
+    visit(page, small / "index.html")
+    page.clock.pause_at(Date.now() + timedelta(hours=1))
+    page.evaluate(WATCH)
+    player = Player(page)
     player.figure.locator("select").select_option("fast")
-    player.page.evaluate(WATCH)
     player.play.click()
     expect(player.play).to_have_text("Pause")
-    expect(player.play).to_have_text("Play again", timeout=PLAYS)
-    seen = set(player.page.evaluate("window.seen"))
-    assert seen <= {shown(at) for at in STEPS}
-    assert len(seen) >= 20
-    assert player.page.evaluate("window.moved") == 0
-    player.is_at_the_end()
-
-
-def test_play_by_mouse(opened: Opened, small: Path) -> None:
-    """A reader who likes motion; every time is written down."""
-    page = opened("light", motion="no-preference")
-    visit(page, small / "index.html")
-    page.evaluate(WATCH)
-    lively = Player(page)
-    lively.figure.locator("select").select_option("fast")
-    lively.play.click()
-    expect(lively.play).to_have_text("Pause")
-    expect(lively.figure.locator(".race-guess")).to_be_hidden()
-    lively.page.wait_for_function("window.moved > 0", timeout=PLAYS)
-    # A pause: many frames later nothing has moved.
-    lively.play.click()
-    expect(lively.play).to_have_text("Play")
-    frozen = lively.time.text_content() or ""
-    lively.page.evaluate(
-        "new Promise(done => { let left = 30; const next = () =>"
-        " left-- ? requestAnimationFrame(next) : done(); next(); })"
-    )
-    expect(lively.time).to_have_text(frozen)
-    said = lively.figure.locator(".race-said")
+    expect(player.figure.locator(".race-guess")).to_be_hidden()
+    page.clock.run_for(2_000)
+    player.play.click()
+    expect(player.play).to_have_text("Play")
+    frozen = player.time.text_content() or ""
+    assert frozen != "0 ms"
+    said = player.figure.locator(".race-said")
     expect(said).to_contain_text(f"{frozen}. Server 02: ")
-    lively.play.click()
-    expect(lively.play).to_have_text("Play again", timeout=PLAYS)
-    lively.is_at_the_end()
-    expect(lively.figure.locator("details")).to_be_visible()
-    expect(lively.time).to_have_text(shown(END))
-    assert lively.lit() == {}
-    # It moved, and did not hop from event to event.
-    seen = set(lively.page.evaluate("window.seen"))
-    assert seen - {shown(at) for at in STEPS}
-    # And once more from the beginning.
-    lively.play.click()
-    expect(lively.play).to_have_text("Pause")
-    expect(lively.box("answered")).not_to_have_count(20)
+    page.clock.run_for(2_000)
+    expect(player.time).to_have_text(frozen)
+    player.play.click()
+    page.clock.run_for(200)  # less than a step takes without motion
+    assert (player.time.text_content() == frozen) == (motion == "reduce")
+    page.clock.run_for(60_000)
+    expect(player.play).to_have_text("Play again")
+    player.is_at_the_end()
+    expect(player.figure.locator("details")).to_be_visible()
+    assert player.lit() == {}
+    assert page.evaluate("window.moved") == (motion != "reduce")
+    player.play.click()  # once more from the beginning
+    expect(player.play).to_have_text("Pause")
+    page.clock.run_for(1_000)
+    expect(player.box("answered")).not_to_have_count(20)
 
 
 def test_without_a_script(opened: Opened, small: Path) -> None:
@@ -425,9 +367,8 @@ def test_everything_has_room_and_is_accessible(
             assert wide <= width
         if name != "index.html":
             continue
-        for view, figure in enumerate(
-            page.locator("figure.seven-race").all()
-        ):
+        figures = page.locator("figure.seven-race").all()
+        for view, figure in enumerate(figures):  # one shows each view
             figure.locator(".race-tab").nth(view).click()
         page.evaluate(
             "document.querySelectorAll('details').forEach(d => d.open = true)"
@@ -435,8 +376,6 @@ def test_everything_has_room_and_is_accessible(
         # The rest of the page is looked at with the whole site.
         assert not faults(page, "figure.seven-race", "pre")
     links = page.locator("figure.seven-race").first.locator("figcaption a")
-    data = "../data/recordings"
     assert [link.get_attribute("href") for link in links.all()] == [
-        f"{data}/01.json", f"{data}/01.trace.json", f"{data}/04.json",
-        f"{data}/04.trace.json", race.PERFETTO,
-    ]  # fmt: skip
+        f"../data/recordings/{name}.json" for name in ("01", "04")
+    ]

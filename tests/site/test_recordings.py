@@ -33,25 +33,14 @@ RUNS = {
     for name in NAMES
 }
 every = pytest.mark.parametrize("found", RUNS.values(), ids=RUNS)
-calling = pytest.mark.parametrize(
-    "found", [RUNS[name] for name in NAMES if name != RINGS],
-    ids=lambda found: found.server,
-)
-
-
-def test_there_is_one_for_each_server_and_nothing_else() -> None:
-    there = sorted(path.name for path in recording.REFERENCE.iterdir())
-    wanted = [f"{n}{end}" for n in NAMES for end in (".json", ".trace.json")]
-    assert there == sorted(wanted)
 
 
 @every
-def test_it_says_what_was_done_and_names_nobody(found: Recording) -> None:
+def test_it_says_what_was_done(found: Recording) -> None:
     server = by_name(found.server)
     options = "".join(f" {word}" for word in server.options)
     start = f"python3 {server.file} --delay 0.1{options}"
     assert found.command.startswith(start)
-    assert "--port" not in found.command
     assert found.delay == 0.1
     assert found.machine.cpu and found.machine.cores
     assert list(found.tools) == ["strace"]
@@ -79,93 +68,35 @@ def test_the_moments_of_each_client_are_in_order(found: Recording) -> None:
         assert client.sent <= client.read + TICKS
         assert client.answered <= client.first_byte + TICKS
         assert client.answered - client.read >= found.delay * 1_000_000
-        assert client.sent < first  # all begin before the first answer
+        assert client.sent < first  # all begin before the first response
 
 
 @every
-def test_spans_are_in_order_and_of_clients_there_are(
-    found: Recording,
-) -> None:
+def test_it_is_like_its_model(found: Recording) -> None:
+    threads, busy, peak = MODELS[found.server]
+    assert (len(found.lanes), found.busy, found.peak) == (threads, busy, peak)
+    # So many requests at once need so many delays, and little more.
+    delays = -(-CLIENTS // (busy or peak)) * found.delay * 1_000_000
+    assert delays <= found.length <= 1.2 * delays + found.delay * 1_000_000
+    names = [lane.name for lane in found.lanes]
+    kind = recording.TIMER if found.server == "05-threads" else "thread"
+    if found.server.startswith("07"):
+        assert names == ["worker 1", "worker 2"]
+    else:
+        others = [f"{kind} {number}" for number in range(1, len(names))]
+        assert names == ["main", *others]
+
+
+@every
+def test_spans_and_counts_are_in_order(found: Recording) -> None:
     assert all(0 <= c.lane < len(found.lanes) for c in found.clients)
     for lane in found.lanes:
-        assert lane.spans
         end = 0
         for span in lane.spans:
             assert end <= span.begin < span.end <= found.length
             end = span.end
             assert span.kind in KINDS
             assert NOBODY <= span.client < CLIENTS
-            if span.kind in ("accept", "read", "write"):
-                assert span.client != NOBODY
-
-
-@calling
-def test_each_client_has_its_spans_and_its_lane(found: Recording) -> None:
-    _, busy, _ = MODELS[found.server]
-    for place, client in enumerate(found.clients):
-        own = [
-            span for lane in found.lanes for span in lane.spans
-            if span.client == place
-        ]
-        begins = {span.kind: span.begin for span in reversed(own)}
-        ends = {span.kind: span.end for span in own}
-        assert ends["accept"] == client.accepted
-        assert ends["read"] == client.read
-        assert begins["write"] == client.answered
-        its = [
-            span for span in found.lanes[client.lane].spans
-            if span.client == place
-        ]
-        if not busy:
-            assert "write" in {span.kind for span in its}
-            continue
-        wait = max(
-            (span for span in its if span.kind == "wait"),
-            key=lambda span: span.end - span.begin,
-        )
-        assert client.read <= wait.begin < wait.end <= client.answered
-        assert wait.end - wait.begin > found.delay * 900_000
-
-
-@every
-def test_it_is_like_its_model(found: Recording) -> None:
-    threads, busy, peak = MODELS[found.server]
-    assert len(found.lanes) == threads
-    assert found.busy == busy
-    assert found.peak == peak
-    # So many requests at once need so many delays, and little more.
-    delays = -(-CLIENTS // (busy or peak))
-    assert found.length >= delays * found.delay * 1_000_000
-    assert found.length <= (1 + 1.2 * delays) * found.delay * 1_000_000
-
-
-@every
-def test_lanes_have_names(found: Recording) -> None:
-    names = [lane.name for lane in found.lanes]
-    if found.server.startswith("07"):
-        assert names == ["worker 1", "worker 2"]
-        assert [lane.worker for lane in found.lanes] == [0, 1]
-        return
-    kind = recording.TIMER if found.server == "05-threads" else "thread"
-    others = [f"{kind} {number}" for number in range(1, len(names))]
-    assert names == ["main", *others]
-    assert {lane.worker for lane in found.lanes} == {0}
-
-
-@every
-def test_the_counter_rises_to_all_calls(found: Recording) -> None:
+    for one, following in itertools.pairwise([(-1, 0), *found.calls]):
+        assert one[0] < following[0] <= found.length and one[1] < following[1]
     assert found.calls[-1][1] == sum(found.calls_by_name.values())
-    assert len(found.calls) <= 150
-    for one, following in itertools.pairwise(found.calls):
-        assert one[0] < following[0]
-        assert one[1] < following[1]
-    assert found.calls[0][0] >= 0
-    assert found.calls[-1][0] <= found.length
-    made = found.calls_by_name
-    assert [*made.values()] == sorted(made.values(), reverse=True)
-    if found.server == RINGS:  # it makes few calls
-        others = {"accept4", "recvfrom", "sendto", "epoll_wait"}
-        assert not others & set(made)
-        assert sum(made.values()) < 5 * CLIENTS
-    else:
-        assert made["accept4"] >= CLIENTS <= made["recvfrom"]

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from tests.beside import beside
 from tools.common.launch import Launched, eventually
+from tools.learn import exercises
 from tools.servers import ROOT
-from tools.site import schedule
-from tools.site.errors import SiteError
 
 TEACH = ROOT / "docs" / "teach"
 BLOCK = re.compile(
@@ -194,39 +192,96 @@ def test_bash_can_read_every_command() -> None:
             assert (ROOT / name).is_file()
 
 
-# The schedule ---------------------------------------------------------------
+# The minutes ----------------------------------------------------------------
 
-PLAN = yaml.safe_load(schedule.PLAN.read_text("utf-8"))
-
-
-def test_the_day_is_as_the_page_says() -> None:
-    made = schedule.plan()
-    text = (TEACH / "index.md").read_text("utf-8")
-    assert "Five and a half hours of work and the breaks" in text
-    assert made.worked == 330
-    steps = [e.step for part in made.day for e in part.exercises]
-    assert steps == [1, 2, 3, 4, 6, 7]  # "except step 05"
+TASKS = {e.id: e for e in exercises.everything()}
+# A table of parts: when each begins, how, what, and for how long.
+PARTS = re.compile(
+    r"((?:\| \d+:\d\d \|.*\n)+)\n(\d+) of (\d+) minutes"
+    r"(?:, (\d+) to spare)?(?:, and (\d+) minutes of breaks)?\."
+)
+NAMED = re.compile(r"\[(0\d\.\d)\]\(\S+\)\s")
 
 
-@pytest.mark.parametrize(("change", "sentence"), [
-    ({"parts": [{"talk": "on and on", "minutes": 91}]},
-     "session 2 takes 91 minutes of 90"),
-    ({"parts": [{"exercise": ["02.9"]}]}, "no exercise '02.9'"),
-    ({"parts": [{"exercise": ["02.1", "02.1"]}]}, "02.1 twice"),
-    ({"homework": ["01.1"]}, "01.1, of another step"),
-    ({"parts": [{"exercise": ["02.1"], "minutes": 5}]},
-     "stand in its task.md"),
-    ({"parts": [{"sing": "a song", "minutes": 5}]}, "'sing' is none"),
-    ({"step": 3}, "the seven steps in order"),
-    ({"parts": 5}, "is no plan"),
-])  # fmt: skip
-def test_what_does_not_fit_ends_the_build(
-    change: dict[str, object], sentence: str
-) -> None:
-    sessions = [dict(entry) for entry in PLAN["sessions"]]
-    sessions[1] |= change
-    with pytest.raises(SiteError, match=re.escape(sentence)):
-        schedule.read(yaml.safe_dump({**PLAN, "sessions": sessions}))
+def sessions() -> list[str]:
+    """The text of each session, by its number from 1."""
+    text = (TEACH / "sessions.md").read_text("utf-8")
+    return re.split(r"(?m)^## Session \d", text)[1:]
+
+
+def named(text: str) -> list[str]:
+    """The exercises that a text leads to, each with its own title."""
+    found = NAMED.findall(text)
+    words = " ".join(text.split())
+    for each in found:
+        assert f") {TASKS[each].title}" in words, each
+    return found
+
+
+def minutes(ids: list[str]) -> int:
+    return sum(TASKS[each].minutes for each in ids)
+
+
+@pytest.mark.parametrize("text", [
+    *sessions(), (TEACH / "index.md").read_text("utf-8"),
+], ids=[*range(1, 9), "day"])  # fmt: skip
+def test_a_table_of_minutes_adds_up(text: str) -> None:
+    """Exercises take the minutes of their tasks, and nothing too long."""
+    ((table, worked, limit, spare, pause),) = PARTS.findall(text)
+    rows = [line.split(" | ") for line in table.splitlines()]
+    clock = rows[0][0].strip("| ")
+    now = start = int(clock[:-3]) * 60 + int(clock[-2:])
+    breaks = 0
+    for at, how, what, took in (row[:4] for row in rows[:-1]):
+        assert at == f"| {now // 60}:{now % 60:02}"
+        length = int(took.rstrip(" |"))
+        breaks += length * (how == "Break")
+        if how == "Exercise":
+            assert length == minutes(named(what))
+        now += length
+    assert rows[-1][:2] == [f"| {now // 60}:{now % 60:02}", "End"]
+    assert int(worked) == now - start - breaks
+    assert int(limit) - int(worked) == int(spare or 0)
+    assert int(pause or 0) == breaks
+
+
+def test_every_exercise_is_in_one_session_and_in_the_weeks() -> None:
+    found = []
+    weeks = (TEACH / "index.md").read_text("utf-8")
+    _, weeks, _ = re.split(r"\| Session \|.*\n|\n\| Sum \|", weeks)
+    sums = [0, 0]
+    for text, week in zip(sessions(), weeks.splitlines()[1:], strict=True):
+        ((table, worked, *_),) = PARTS.findall(text)
+        lists = {
+            name: (int(said), named(body))
+            for name, said, body in re.findall(
+                r"(?s)\*\*(Homework|For those who want more)\*\*\s"
+                r"\((\d+)\s+minutes\):\s(.*?)\.\n\n", text
+            )
+        }
+        for said, chosen in lists.values():
+            assert said == minutes(chosen)
+            found += chosen
+        _, at_home = lists["Homework"]
+        found += named(table)
+        assert named(week) == named(table) + at_home
+        assert week.endswith(f" | {minutes(at_home)} |")
+        assert f" | {worked} | " in week
+        assert minutes(at_home) <= 75
+        sums = [sums[0] + int(worked), sums[1] + minutes(at_home)]
+    assert sorted(found) == sorted(TASKS)
+    index = (TEACH / "index.md").read_text("utf-8")
+    assert f"| Sum | | {sums[0]} | | {sums[1]} |" in index
+
+
+def test_every_session_shows_its_own_demonstrations() -> None:
+    """What the page lists for a session is in the session's minutes."""
+    text = (TEACH / "demonstrations.md").read_text("utf-8")
+    for number, session in enumerate(sessions(), 1):
+        ((table, *_),) = PARTS.findall(session)
+        (row,) = re.findall(rf"(?m)^\| {number} \| (.*) \|$", text)
+        planned = re.findall(r"demonstrations\.md#([\w-]+)", table)
+        assert set(planned) == set(re.findall(r"\(#([\w-]+)\)", row))
 
 
 # The exam -------------------------------------------------------------------

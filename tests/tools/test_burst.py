@@ -3,7 +3,6 @@
 import socket
 import socketserver
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -35,7 +34,7 @@ def listening(response: Callable[[socket.socket], bytes]) -> Iterator[int]:
 
 def test_all_begin_before_the_first_is_answered() -> None:
     looks: list[int] = []
-    all_sent = threading.Barrier(20)  # nobody is answered before
+    all_sent = threading.Barrier(20)  # no client is answered before
     there: dict[int, int] = {}
 
     def response(connection: socket.socket) -> bytes:
@@ -43,12 +42,12 @@ def test_all_begin_before_the_first_is_answered() -> None:
         all_sent.wait(30)
         return PAGE
 
-    before = time.time_ns() // 1000
+    before = burst.now()
     with listening(response) as port:
         found = burst.burst(port, 20, lambda: looks.append(burst.now()))
-    after = time.time_ns() // 1000
+    after = burst.now()
     assert all(look >= max(e.sent for e in found) for look in looks)
-    assert len({each.port for each in found}) == 20
+    assert {each.port for each in found} == {*there} and len(there) == 20
     assert max(e.sent for e in found) < min(e.first_byte for e in found)
     for each in found:
         assert each.sent <= there[each.port]
@@ -59,29 +58,22 @@ def test_all_begin_before_the_first_is_answered() -> None:
         assert times == sorted(times)
 
 
-@pytest.mark.parametrize(("response", "sentence"), [
-    (PAGE[:-1], "1 bytes came instead of 2"),
-    (PAGE.replace(b"200", b"503"), "503"),
-    (b"", "the answer was 'nothing'"),
-    (b"HTTP/1.1 200 OK\r\n", "200 OK"),  # the head is not whole
+@pytest.mark.parametrize("response", [
+    PAGE[:-1], PAGE.replace(b"200", b"503"), b"", b"nonsense\r\n\r\n",
 ])
-def test_a_bad_response(response: bytes, sentence: str) -> None:
+def test_a_bad_response(response: bytes) -> None:
     with (
         listening(lambda _: response) as port,
-        pytest.raises(burst.BurstError, match=sentence),
+        pytest.raises(burst.BurstError, match=r"response was|not an HTTP"),
     ):
         burst.burst(port, 2)
 
 
 def test_no_response(monkeypatch: Patch) -> None:
     monkeypatch.setattr(burst, "SECONDS", 0.1)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        pytest.raises(burst.BurstError, match=r"no answer within 0\.1 s"),
-    ):
-        burst.burst(listener.getsockname()[1], 2)
-
-
-def test_nobody_is_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(burst.BurstError, match=r"within 0\.1 s"):
+            burst.burst(port, 2)
     with pytest.raises(burst.BurstError, match="refused"):
         burst.burst(1, 2)

@@ -33,7 +33,7 @@ DESCRIPTOR = {
     "ppoll": r"\[\{fd=(\d+), events=",
     "epoll_ctl": r"\d+, \w+, (\d+)",
 }
-WAITING = {
+WAITING = {  # the kernel can put the thread to sleep in it
     "clock_nanosleep", "nanosleep", "poll", "ppoll", "select", "pselect6",
     "epoll_wait", "epoll_pwait", "epoll_pwait2", "futex", "io_uring_enter",
     "restart_syscall", "wait4", "waitid", "rt_sigtimedwait", "pause",
@@ -87,11 +87,6 @@ class Call:
     def sends(self) -> bool:
         """Has it sent bytes, or may it still be doing so?"""
         return self.name in SEND and (self.result is None or self.result > 0)
-
-    @property
-    def may_wait(self) -> bool:
-        """Can the kernel put the thread to sleep in it?"""
-        return self.name in WAITING
 
     @property
     def starts_thread(self) -> int | None:

@@ -4,8 +4,7 @@ A recording is one small load (20 clients, one request each, all at the
 same moment) replayed against one unchanged server: what the clients saw
 and what the server's threads did, on one clock. One file a server,
 ``NAME.json``, under `MOST_BYTES`. `REFERENCE` holds the committed ones;
-the reader's own are in `OWN` and take their place on the site. Beside
-each is ``NAME.trace.json``, the same for trace viewers such as Perfetto.
+the reader's own are in `OWN` and take their place on the site.
 """
 
 import json

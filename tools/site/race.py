@@ -4,57 +4,38 @@ It is complete without a script: the end of each recording, waterfall,
 lanes and a table. docs/assets/race.js makes it play.
 """
 
-import functools
 import itertools
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tools.data import recording
 from tools.data.recording import Recording
 from tools.servers import ROOT, Server
-from tools.site import (
-    options,
-    race_charts,
-    race_data,
-    race_lines,
-    race_stage,
-)
+from tools.site import options, race_charts, race_data, race_lines, race_stage
 from tools.site.elements import table
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence, uid, up
 
 MOST_SERVERS = 2
-MARGIN = 1.02  # of the time axis, beyond the last answer
-NEAR = 0.01  # of the length: events closer than that are one step
-STEP = 0.05  # of the length: no step holds more
-SLOWER = (
-    "Seen with strace, which makes every system call slower: compare "
-    "shapes, not milliseconds."
-)
-PERFETTO = "https://ui.perfetto.dev/"
+MARGIN = 1.02  # of the time axis, beyond the last response
 
 
-@dataclass(frozen=True)
-class Run:
-    """A server of a race with its recording."""
+class Run(NamedTuple):
+    """A server of a race, its recording, and how its requests move."""
 
     server: Server
     recording: Recording
     file: Path
+    stage: race_stage.Stage
 
     @property
-    def trace(self) -> Path:
-        """The same for trace viewers, if it was made."""
-        return self.file.with_suffix(".trace.json")
-
-    @functools.cached_property
-    def stage(self) -> race_stage.Stage:
-        """Where its requests are, and when they move."""
-        return race_stage.stage(self.recording)
+    def own(self) -> bool:
+        """Did the reader make the recording?"""
+        return self.file.parent != recording.REFERENCE
 
 
 def _render(chosen: dict[str, str], md: Any) -> str:
@@ -63,14 +44,17 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     names = [server.name for server in servers]
     if len(names) > MOST_SERVERS or len(set(names)) != len(names):
         raise SiteError("a race has one server or two different ones")
-    runs = [Run(server, *race_data.find(server.name)) for server in servers]
+    runs = []
+    for server in servers:
+        made, file = race_data.find(server.name)
+        runs.append(Run(server, made, file, race_stage.stage(made)))
     ident = uid(md, "race", *names)
     end = max(run.recording.length for run in runs)
     return (
         f'<figure class="seven-race" id="{ident}" data-search-exclude>'
         f'<p class="seven-title">{escape(chosen["title"])}</p>'
         f'<div class="race-runs">'
-        f"{''.join(_board(run, at) for at, run in enumerate(runs))}</div>"
+        f"{''.join(map(_board, runs))}</div>"
         f'<div class="race-result">{_charts(ident, runs, end * MARGIN)}'
         f"{_tables(runs)}</div>"
         f'<script type="application/json">{_data(runs, end)}</script>'
@@ -79,7 +63,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     )
 
 
-def _board(run: Run, at: int) -> str:
+def _board(run: Run) -> str:
     """A server's name, its counters and its stage, as at the end."""
     clients = len(run.recording.clients)
     counters = "".join(
@@ -98,7 +82,7 @@ def _board(run: Run, at: int) -> str:
         f"<strong>{escape(run.server.name)}</strong> "
         f"{escape(run.server.title)}</p>"
         f'<dl class="race-counts">{counters}</dl></div>'
-        f"{race_stage.html(run.stage, run.recording, at)}</div>"
+        f"{race_stage.html(run.stage, run.recording)}</div>"
     )
 
 
@@ -166,50 +150,34 @@ def _caption(runs: list[Run], up: str | None) -> str:
         notes += [f"{note}." for note in re.split(
             r"\.(?: |$)", run.recording.note) if note]
     for place, names in places.items():
-        who = f"{' and '.join(names)}: " if len(places) > 1 else ""
-        words.append(f"{escape(who)}{place}.")
-    if not any("strace" in note for note in notes):
-        notes.append(SLOWER)
+        whose = f"{' and '.join(names)}: " if len(places) > 1 else ""
+        words.append(f"{escape(whose)}{place}.")
     words += [escape(note) for note in dict.fromkeys(notes)]
-    words += [_links(run, up) for run in runs]
-    if any(run.trace.is_file() for run in runs):
-        words.append(
-            "To zoom into every system call, save a trace and open it at "
-            f'<a href="{PERFETTO}">ui.perfetto.dev</a>, under '
-            "<em>Open trace file</em>."
-        )
+    words += [_link(run, up) for run in runs]
     return " ".join(words)
 
 
 def _place(run: Run) -> str:
     """When and on what a recording was made. HTML."""
     made = run.recording
-    whose = "Your recording" if race_data.is_own(run.file) else "Recorded"
-    chosen = (
-        f", the median of {made.repeats} by its length"
-        if made.repeats > 1 else ""
-    )
+    whose = "Your recording" if run.own else "Recorded"
     return (
         f"{whose} on {escape(made.started[:10])}, "
         f"{escape(made.machine.cpu)}, {made.machine.cores} cores, "
-        f"{escape(made.machine.python)}{chosen}"
+        f"{escape(made.machine.python)}"
     )
 
 
-def _links(run: Run, up: str | None) -> str:
-    """Where a recording and its trace are; links if they are on the site."""
-    parts = []
-    for file, name in ((run.file, "recording"), (run.trace, "trace")):
-        if not file.is_file():
-            continue
-        if up is None or race_data.is_own(run.file):
-            near = file.is_relative_to(ROOT)
-            path = file.relative_to(ROOT).as_posix() if near else file.name
-            parts.append(f"<code>{escape(path)}</code>")
-        else:
-            address = escape(f"{up}data/recordings/{file.name}")
-            parts.append(f'<a href="{address}" download>{name}</a>')
-    return f"{escape(run.server.name)}: {', '.join(parts)}."
+def _link(run: Run, up: str | None) -> str:
+    """Where a recording is; a link if it is on the site."""
+    if run.own or up is None:
+        near = run.file.is_relative_to(ROOT)
+        path = run.file.relative_to(ROOT).as_posix() if near else run.file.name
+        where = f"<code>{escape(path)}</code>"
+    else:
+        address = escape(f"{up}data/recordings/{run.file.name}")
+        where = f'<a href="{address}" download>recording</a>'
+    return f"{escape(run.server.name)}: {where}."
 
 
 def _data(runs: list[Run], end: int) -> str:
@@ -217,15 +185,11 @@ def _data(runs: list[Run], end: int) -> str:
     data = {
         "end": end,
         "top": round(end * MARGIN),
-        "steps": steps([run.stage for run in runs], end),
         "runs": [
             {
                 "name": run.server.name,
                 "file": run.server.file,
-                "moves": [
-                    _flat((m.at, m.place + m.state) for m in its)
-                    for its in run.stage.moves
-                ],
+                "moves": [_flat(its) for its in run.stage.moves],
                 "calls": _flat(run.recording.calls),
                 "lines": [
                     [line.number, line.text, int(line.parked),
@@ -242,24 +206,6 @@ def _data(runs: list[Run], end: int) -> str:
 
 def _flat(pairs: Iterable[tuple[Any, ...]]) -> list[Any]:
     return list(itertools.chain.from_iterable(pairs))
-
-
-def steps(stages: list[race_stage.Stage], end: int) -> list[int]:
-    """The moments, in µs, at which something has happened.
-
-    Events close together are one step, at the last of them, so that a
-    press of a button always shows a difference.
-    """
-    events = sorted(
-        move.at for made in stages for moves in made.moves for move in moves
-    )
-    found: list[int] = []
-    begun = 0
-    for last, event in itertools.pairwise([*events, end + 1]):
-        if event - last > end * NEAR or event - begun > end * STEP:
-            found.append(last)
-            begun = event
-    return sorted({0, *found, end})
 
 
 race = fence(_render, "servers title")

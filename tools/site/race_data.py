@@ -56,11 +56,6 @@ def find(name: str) -> tuple[Recording, Path]:
     )
 
 
-def is_own(file: Path) -> bool:
-    """Is it one that the reader made?"""
-    return file.parent == own_folder()
-
-
 def _load(file: Path, name: str) -> Recording:
     try:
         found = recording.load(file)

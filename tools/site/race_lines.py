@@ -8,107 +8,80 @@ has no line of ours and is not in the table.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tools.data.recording import NOBODY, Recording, Span
 from tools.site import options, source
 from tools.site.errors import SiteError
 
-# When in the life of its client a span begins.
-NOBODYS = "nobody"  # it belongs to no client
-BEFORE = "before"  # its request is not complete
-DURING = "during"  # read, and not answered yet
-FIRST = "first"  # it begins the answer
-AFTER = "after"  # the answer has begun
-ANY = "any"
+# What a thread does: accept, read and write as in a recording, and
+SLEEP = "sleep"  # it waits for one request, for as long as that waits
+IDLE = "idle"  # it waits for all
+REST = "rest"  # one of those that sleep waits for its next request
+PARKED = "parked"  # no thread: a request's own coroutine stands there
 
-# What a thread is there for; see `role`.
-SINGLE = "single"  # waits for one request at a time
-LOOP = "loop"  # serves all, or hands them to others
-OTHER = "other"  # neither accepts nor serves
-
-SLEEP = 0.9  # of the delay: time.sleep never ends early
+SLEPT = 0.9  # of the delay: time.sleep never ends early
 LOCK = 0.05  # of the delay: waits below that may be for a lock
 
-PARKED = "parked"  # a request's own coroutine stands there: not a span
 
-
-@dataclass(frozen=True)
-class Where:
-    """What a span is, and the line that runs then.
+class Where(NamedTuple):
+    """What is done, and the line that runs then.
 
     function: ``Class.method`` or a name; text: what the line holds.
     """
 
-    kind: str
-    phase: str
-    role: str
+    what: str
     function: str
     text: str
 
 
 def _table(rows: str) -> tuple[Where, ...]:
-    """A row each: kind, phase, role, function and the line's text."""
-    return tuple(Where(*row.split(maxsplit=4)) for row in rows.splitlines())
+    """A row each: what is done, the function, and the line's text."""
+    return tuple(Where(*row.split(maxsplit=2)) for row in rows.splitlines())
 
 
-# http.server reads; our handler sleeps and writes, the page on its own.
-HTTP_SERVER = _table("""\
-accept any    any Server.get_request get_request()
-wait   nobody any serve              server.handle_request()
-wait   during any Handler.do_GET     time.sleep(self.options.delay)
-write  first  any Handler.do_GET     self.end_headers()
-write  after  any Handler.do_GET     self.wfile.write(""")
 BLOCKING = """\
-accept any    any  serve         accept(listener)
-wait   nobody {}   serve         accept(listener)
-read   any    any  wait          sock.recv(RECV_SIZE)
-wait   before any  wait          sock.recv(RECV_SIZE)
-wait   during any  handle_client time.sleep(options.delay)
-write  any    any  wait          sock.send(connection.unsent)
-wait   after  any  wait          sock.recv(RECV_SIZE)"""
-SERVING = _table("""\
-accept any    any serve  clients.accept()
-read   before any resume sock.recv(RECV_SIZE)
-read   after  any resume sock.recv(RECV_SIZE)
-write  any    any resume sock.send(connection.unsent)""")
-SELECT = "serve clients.selector.select"
-STREAMS = _table("write first loop wait writer.write(connection.unsent)")
+accept serve         accept(listener)
+idle   serve         accept(listener)
+read   wait          sock.recv(RECV_SIZE)
+sleep  handle_client time.sleep(options.delay)
+write  wait          sock.send(connection.unsent)"""
+SELECTING = """\
+idle   serve  clients.selector.select({})
+accept serve  clients.accept()
+read   resume sock.recv(RECV_SIZE)
+write  resume sock.send(connection.unsent)"""
+# asyncio selects, accepts and receives; our coroutines stand still.
+STREAMS = "write wait writer.write(connection.unsent)\n"
 # The engine does the rest, in the kernel or in emulated.py.
-ENGINE = _table("wait nobody loop Worker.run engine.wait(")
+ENGINE = _table("idle Worker.run engine.wait(")
 
 LINES: dict[str, tuple[Where, ...]] = {
-    "01": HTTP_SERVER,
-    "02": _table(BLOCKING.format(ANY)),
-    "03": _table(BLOCKING.format(LOOP)),
-    "03-pool": _table(f"""\
-{BLOCKING.format(LOOP)}
-wait   nobody single run_worker queue.get()"""),
+    # http.server reads; our handler sleeps and writes.
+    "01": _table("""\
+accept Server.get_request get_request()
+idle   serve              server.handle_request()
+sleep  Handler.do_GET     time.sleep(self.options.delay)
+write  Handler.do_GET     self.end_headers()"""),
+    "02": _table(BLOCKING),
+    "03": _table(BLOCKING),
+    "03-pool": _table(f"{BLOCKING}\nrest run_worker queue.get()"),
     # Its one thread waits for single requests as well.
-    "04": _table(f"""\
-wait nobody any {SELECT}(TICK)
-wait during any resume time.sleep(""") + SERVING,
-    "05": _table(f"""\
-wait nobody loop {SELECT}(timeout())""") + SERVING,
+    "04": _table(f"sleep resume time.sleep(\n{SELECTING.format('TICK')}"),
+    "05": _table(SELECTING.format("timeout()")),
     # A timer's own wait is inside threading.
-    "05-threads": _table(f"""\
-wait  nobody loop   {SELECT}(TICK)
-write any    single wake_loop   wake_send.send(
-read  nobody loop   finish_work wake_recv.recv(""") + SERVING,
-    # asyncio selects, accepts and receives; our coroutines stand still.
-    "06": STREAMS + _table("""\
-parked any any handle_client await asyncio.sleep("""),
-    "06-executor": STREAMS + _table("""\
-wait   during single work time.sleep(options.delay)
-parked any    any    handle_client await loop.run_in_executor("""),
+    "05-threads": _table(SELECTING.format("TICK")),
+    "06": _table(f"{STREAMS}parked handle_client await asyncio.sleep("),
+    "06-executor": _table(STREAMS + """\
+sleep  work          time.sleep(options.delay)
+parked handle_client await loop.run_in_executor("""),
     "06-protocol": (),
     "07": ENGINE,
     "07-emulated": ENGINE,
 }
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a server's file and when it runs.
 
     times: begin and end in µs, one pair for each thread that is on it;
@@ -118,7 +91,7 @@ class Line:
     number: int
     text: str
     parked: bool
-    times: tuple[tuple[int, int], ...]
+    times: list[tuple[int, int]]
 
 
 def number(text: str, where: Where) -> int:
@@ -141,110 +114,68 @@ def number(text: str, where: Where) -> int:
     return found[0]
 
 
+def sleeps(span: Span, recording: Recording) -> bool:
+    """Does a thread wait for one request, and nothing else?"""
+    return span.client != NOBODY and _is_wait(span, SLEPT, recording)
+
+
+def _is_wait(span: Span, part: float, recording: Recording) -> bool:
+    """Is a span a wait that lasts for that part of the delay?"""
+    least = max(part * recording.delay * 1e6, 1)
+    return span.kind == "wait" and span.end - span.begin >= least
+
+
 def singles(recording: Recording) -> set[int]:
-    """The lanes of threads that each wait for one request at a time.
-
-    Such a thread sleeps for a client for as long as a request waits.
-    """
+    """The lanes of threads that each wait for one request at a time."""
     return {
-        at
-        for at, lane in enumerate(recording.lanes)
-        if any(
-            span.kind == "wait"
-            and phase(span, recording) == DURING
-            and _is_long(span, SLEEP, recording)
-            for span in lane.spans
-        )
+        at for at, lane in enumerate(recording.lanes)
+        if any(sleeps(span, recording) for span in lane.spans)
     }
-
-
-def _is_long(span: Span, part: float, recording: Recording) -> bool:
-    """Does a span last for that part of the delay?"""
-    return span.end - span.begin >= max(part * recording.delay * 1e6, 1)
-
-
-def role(at: int, recording: Recording) -> str:
-    """What the thread of a lane is there for: SINGLE, LOOP or OTHER."""
-    if at in singles(recording):
-        return SINGLE
-    serves = any(client.lane == at for client in recording.clients)
-    meets = any(
-        span.kind == "accept" or span.client != NOBODY
-        for span in recording.lanes[at].spans
-    )
-    return LOOP if serves or meets else OTHER
-
-
-def phase(span: Span, recording: Recording) -> str:
-    """When in the life of its client a span is."""
-    if span.client == NOBODY:
-        return NOBODYS
-    client = recording.clients[span.client]
-    if span.kind == "write" and span.begin == client.answered:
-        return FIRST
-    if span.begin >= client.answered:
-        return AFTER
-    # The span that completes the request is still before it.
-    return DURING if span.begin >= client.read else BEFORE
-
-
-def _for_a_lock(at: int, span: Span, recording: Recording) -> bool:
-    """May a wait be one for another thread of the process?
-
-    Threads wait for each other to start, and for Python's own lock (the
-    GIL): that is short, and no line of ours. In the middle of a request
-    anything shorter than the delay is.
-    """
-    now = phase(span, recording)
-    if now == DURING:
-        return not _is_long(span, SLEEP, recording)
-    worker = recording.lanes[at].worker
-    alone = sum(lane.worker == worker for lane in recording.lanes) == 1
-    return now == NOBODYS and not (alone or _is_long(span, LOCK, recording))
 
 
 def running(recording: Recording) -> list[Line]:
     """The lines of the server's file that its recording lights."""
-    text = source.read(options.server(recording.server).file)
-    if recording.server not in LINES:
+    name = recording.server
+    if name not in LINES:
         raise SiteError(
-            f"LINES in tools/site/race_lines.py has no lines for "
-            f"{recording.server}"
+            f"LINES in tools/site/race_lines.py has no lines for {name}"
         )
-    numbers = {
-        where: number(text, where) for where in LINES[recording.server]
-    }
-    times: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)
-    for where, span in _spans(recording):
-        times[numbers[where], False].append((span.begin, span.end))
-    for where, found in numbers.items():
-        if where.kind == PARKED:
-            times[found, True] += [
-                (c.read, c.answered) for c in recording.clients
-            ]
+    times: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    times[PARKED] = [(c.read, c.answered) for c in recording.clients]
+    for what, span in _doings(recording):
+        times[what].append((span.begin, span.end))
+    text = source.read(options.server(name).file)
+    found: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)
+    for where in LINES[name]:
+        at = number(text, where)
+        if where.what in times:
+            found[at, where.what == PARKED] += times[where.what]
     lines = text.splitlines()
     return [
         Line(
-            found, lines[found - 1].partition("  # ")[0].strip(), parked,
-            tuple(sorted(spans)),
+            at, lines[at - 1].partition("  # ")[0].strip(), parked,
+            sorted(spans),
         )
-        for (found, parked), spans in sorted(times.items())
+        for (at, parked), spans in sorted(found.items())
     ]
 
 
-def _spans(recording: Recording) -> Iterator[tuple[Where, Span]]:
-    """The spans that have a line of ours, each with the first that fits."""
+def _doings(recording: Recording) -> Iterator[tuple[str, Span]]:
+    """What threads do, without what no line of ours does.
+
+    Threads wait for each other to start, and for Python's own lock (the
+    GIL): that is short. A thread that is alone has no such waits.
+    """
+    single = singles(recording)
+    workers = [lane.worker for lane in recording.lanes]
     for at, lane in enumerate(recording.lanes):
-        its_role = role(at, recording)
+        alone = workers.count(lane.worker) == 1
         for span in lane.spans:
-            if span.kind == "wait" and _for_a_lock(at, span, recording):
-                continue
-            now = phase(span, recording)
-            for where in LINES[recording.server]:
-                if (
-                    where.kind == span.kind
-                    and where.phase in (ANY, now)
-                    and where.role in (ANY, its_role)
-                ):
-                    yield where, span
-                    break
+            if span.kind != "wait":
+                yield span.kind, span
+            elif sleeps(span, recording):
+                yield SLEEP, span
+            elif span.client == NOBODY and (
+                alone or _is_wait(span, LOCK, recording)
+            ):
+                yield REST if at in single and not alone else IDLE, span

@@ -1,122 +1,88 @@
 """The stage of the player: where each request is, and when it moves.
 
-Three boxes: waiting, at work, answered. The middle one shows how a server
-waits: a ring for each thread that waits for one request, a shelf for the
-requests that a loop has parked, a shelf a worker where there are several.
-All of it follows the recording, nothing is known about servers here.
+Three boxes: waiting, at work, answered. The middle one is the same for all
+servers: a ring for each thread that waits for one request at a time, and
+a shelf a process for the requests that no thread waits for. All of it
+follows the recording, nothing is known about servers here.
 """
 
-import itertools
 from dataclasses import dataclass
 from html import escape
 
-from tools.data.recording import TIMER, Recording
+from tools.data.recording import TIMER, Client, Recording
 from tools.site import race_lines
 
 FEW = 10  # so many rings are drawn larger
 
-# What a dot looks like, by the letter of its state.
-QUEUED = "q"  # in the kernel's accept queue, or not there yet
-ACCEPTED = "a"  # accepted, its request not read
-WORKED = "k"  # read, not answered yet
-ANSWERING = "s"  # the answer has begun
-DONE = "d"  # the client has its answer
-
 # Where a dot is; a ring is followed by the number of its lane.
 WAITING, RING, SHELF, ANSWERED = "w", "r", "s", "d"
+# How a dot looks, by the letter of its state: in the accept queue or not
+# there yet, accepted but not read, read, being sent the response, done.
+QUEUED, ACCEPTED, WORKED, ANSWERING, DONE = "q", "a", "k", "s", "d"
 
-
-@dataclass(frozen=True)
-class Move:
-    """A dot goes somewhere at a time in µs."""
-
-    at: int
-    place: str
-    state: str
+Hold = tuple[int, int]  # since when (µs), in which lane
 
 
 @dataclass(frozen=True)
 class Stage:
     """The middle box and how every dot moves through all three.
 
-    rings: the lanes that have one; groups: for each worker that parks
-    requests, which (the places in `Recording.clients`); moves: for each
-    client its moves in order of time; timers: do the threads of the rings
-    nothing but wait, beside a loop that does the rest?
+    rings: the lanes that have one; shelves: of each, its clients; label:
+    what stands above; moves: of each client, when (µs) its dot changes
+    and what it is then, a place and a state.
     """
 
     rings: list[int]
-    groups: list[list[int]]
-    moves: list[list[Move]]
-    timers: bool = False
-
-    @property
-    def family(self) -> str:
-        """What is seen at a glance, as a word for classes and tests."""
-        if not self.rings:
-            return "workers" if len(self.groups) > 1 else "loop"
-        if self.groups:
-            return "queue"
-        if self.timers:
-            return "timers"
-        return "threads" if len(self.rings) > 1 else "one"
-
-    @property
-    def label(self) -> str:
-        """What stands above the middle box."""
-        threads = len(self.rings)
-        return {
-            "one": "one thread",
-            "threads": f"{threads} threads",
-            "queue": f"{threads} threads and a queue",
-            "timers": f"{threads} timer threads beside the loop",
-            "loop": "parked by one thread",
-            "workers": f"parked by {len(self.groups)} workers",
-        }[self.family]
-
-
-Hold = tuple[int, int]  # since when, in which lane
-Change = tuple[int, str]  # when, and what is so from then on
+    shelves: list[list[int]]
+    label: str
+    moves: list[list[tuple[int, str]]]
 
 
 def stage(recording: Recording) -> Stage:
     """Find rings, shelves and moves of a recording."""
     rings = sorted(race_lines.singles(recording))
-    lanes = recording.lanes
     holds = _holds(rings, recording)
     # Does a request that is read stay long without a thread?
     long = recording.delay * 1e6 / 4
     queue = any(
-        begin - recording.clients[client].read > long
-        for client, (begin, _) in holds.items()
+        since - recording.clients[client].read > long
+        for client, (since, _) in holds.items()
     )
-    shelf = queue or not rings
-    groups: dict[int, list[int]] = {}
+    shelves: dict[int, list[int]] = {}  # process -> clients
     moves = []
-    for client, its in enumerate(recording.clients):
-        where = [(0, WAITING)]
-        first = its.lane if its.lane in rings else min(rings, default=0)
-        hold = holds.get(client, (its.read, first))
-        if shelf:
-            worker = 0 if rings else lanes[its.lane].worker
-            groups.setdefault(worker, []).append(client)
-            where.append((its.read, SHELF))
-            if client in holds:
-                # Who is still there when the next comes makes room.
-                where.append((hold[0], f"{RING}{hold[1]}"))
-                where.append((_left(hold, holds, its.done), SHELF))
+    for at, client in enumerate(recording.clients):
+        events = [(client.accepted, "", ACCEPTED)]
+        if queue or not rings:
+            worker = 0 if rings else recording.lanes[client.lane].worker
+            shelves.setdefault(worker, []).append(at)
+            events.append((client.read, SHELF, WORKED))
+            if at in holds:
+                since, lane = holds[at]
+                left = _left(holds[at], holds, client)
+                events += [(since, f"{RING}{lane}", ""), (left, SHELF, "")]
         else:
-            where.append((its.read, f"{RING}{hold[1]}"))
-        where.append((its.done, ANSWERED))
-        looks = [
-            (0, QUEUED), (its.accepted, ACCEPTED), (its.read, WORKED),
-            (its.answered, ANSWERING), (its.done, DONE),
+            usual = client.lane if client.lane in rings else rings[0]
+            _, lane = holds.get(at, (0, usual))
+            events.append((client.read, f"{RING}{lane}", WORKED))
+        events += [
+            (client.answered, "", ANSWERING), (client.done, ANSWERED, DONE),
         ]  # fmt: skip
-        moves.append(_moves(where, looks))
-    timers = bool(rings) and all(
-        TIMER in lanes[lane].name.split() for lane in rings
-    )
-    return Stage(rings, [groups[at] for at in sorted(groups)], moves, timers)
+        moves.append(_moves(events))
+    groups = [shelves[worker] for worker in sorted(shelves)]
+    return Stage(rings, groups, _label(rings, groups, recording), moves)
+
+
+def _label(
+    rings: list[int], shelves: list[list[int]], recording: Recording
+) -> str:
+    if len(shelves) > 1:
+        return f"parked by {len(shelves)} workers"
+    if not rings:
+        return "parked by one thread"
+    if all(TIMER in recording.lanes[at].name.split() for at in rings):
+        return f"{len(rings)} timer threads beside the loop"
+    threads = "one thread" if len(rings) == 1 else f"{len(rings)} threads"
+    return f"{threads} and a queue" if shelves else threads
 
 
 def _holds(rings: list[int], recording: Recording) -> dict[int, Hold]:
@@ -125,58 +91,49 @@ def _holds(rings: list[int], recording: Recording) -> dict[int, Hold]:
         (span.begin, lane, span.client)
         for lane in rings
         for span in recording.lanes[lane].spans
-        if span.kind == "wait"
-        and race_lines.phase(span, recording) == race_lines.DURING
+        if race_lines.sleeps(span, recording)
     )
     return {client: (begin, lane) for begin, lane, client in reversed(waits)}
 
 
-def _left(hold: Hold, holds: dict[int, Hold], end: int) -> int:
-    """When the next request comes to the same ring; at the latest, end."""
+def _left(hold: Hold, holds: dict[int, Hold], client: Client) -> int:
+    """When the next request comes to the same ring; at the latest, done.
+
+    A request that is still there then makes room.
+    """
+    since, ring = hold
     later = [
         begin for begin, lane in holds.values()
-        if lane == hold[1] and begin > hold[0]
+        if lane == ring and begin > since
     ]
-    return min([*later, end])
+    return min([*later, client.done])
 
 
-def _moves(where: list[Change], looks: list[Change]) -> list[Move]:
-    """Both lists as one: at each time, where a dot is and how it looks."""
-    places, states = _in_order(where), _in_order(looks)
-    return [
-        Move(at, _last(places, at), _last(states, at))
-        for at in sorted({at for at, _ in places + states})
-    ]
+def _moves(events: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    """When something changes, with what a dot is from then on."""
+    place, state = WAITING, QUEUED
+    found = {0: place + state}
+    for at, new_place, new_state in sorted(events, key=lambda each: each[0]):
+        place, state = new_place or place, new_state or state
+        found[at] = place + state
+    return list(found.items())
 
 
-def _in_order(changes: list[Change]) -> list[Change]:
-    """Nothing before what it follows, whatever the clock said."""
-    times = itertools.accumulate((at for at, _ in changes), max)
-    return [
-        (at, what) for at, (_, what) in zip(times, changes, strict=True)
-    ]
-
-
-def _last(changes: list[Change], now: int) -> str:
-    return [what for at, what in changes if at <= now][-1]
-
-
-def html(made: Stage, recording: Recording, number: int) -> str:
-    """The three boxes as they are at the end: everybody is answered.
-
-    number: of the run in its race; a script finds the stage by it.
-    """
+def html(made: Stage, recording: Recording) -> str:
+    """The three boxes as they are at the end: every client is answered."""
     clients = range(len(made.moves))
-    waiting = "".join(_slot(f"w{at}") for at in clients)
+    waiting = "".join(_slot(f"{WAITING}{at}") for at in clients)
     answered = "".join(
-        _slot(f"d{at}", f'<b class="race-dot" data-state="d">{at + 1}</b>')
+        _slot(
+            f"{ANSWERED}{at}",
+            f'<b class="race-dot" data-state="{DONE}">{at + 1}</b>',
+        )
         for at in sorted(clients, key=lambda at: recording.clients[at].done)
     )
     return (
         '<div class="race-stage" role="img" '
         'aria-label="Where each request is. Waiting: none. At work: none. '
-        f'Answered: 1 to {len(clients)}." '
-        f'data-family="{made.family}" data-run="{number}">'
+        f'Answered: 1 to {len(clients)}.">'
         f"{_box('waiting', 'waiting', _cells(waiting))}"
         f"{_box('work', f'at work: {made.label}', _middle(made))}"
         f"{_box('answered', 'answered', _cells(answered))}"
@@ -201,21 +158,20 @@ def _slot(name: str, content: str = "") -> str:
 
 def _middle(made: Stage) -> str:
     """Shelves, and behind them the rings."""
-    parts = []
-    for at, clients in enumerate(made.groups, 1):
-        name = "queue" if made.rings else "the loop's shelf"
-        if made.family == "workers":
-            name = f"worker {at}"
-        slots = "".join(_slot(f"s{client}") for client in clients)
-        parts.append(
+    parts = ""
+    for at, clients in enumerate(made.shelves, 1):
+        several = len(made.shelves) > 1
+        name = f"worker {at}" if several else "the loop's shelf"
+        slots = "".join(_slot(f"{SHELF}{client}") for client in clients)
+        parts += (
             '<span class="race-shelf"><span class="race-shelf__name">'
-            f"{name}</span>{_cells(slots)}</span>"
+            f"{'queue' if made.rings else name}</span>{_cells(slots)}</span>"
         )
     if made.rings:
         few = " race-rings--few" if len(made.rings) <= FEW else ""
         rings = "".join(
-            f'<span class="race-ring" data-slot="r{lane}"></span>'
+            f'<span class="race-ring" data-slot="{RING}{lane}"></span>'
             for lane in made.rings
         )
-        parts.append(f'<span class="race-rings{few}">{rings}</span>')
-    return f'<span class="race-middle">{"".join(parts)}</span>'
+        parts += f'<span class="race-rings{few}">{rings}</span>'
+    return f'<span class="race-middle">{parts}</span>'

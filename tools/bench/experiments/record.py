@@ -7,7 +7,6 @@ system's clock, and `timeline` puts them together.
 """
 
 import argparse
-import contextlib
 import math
 import sys
 import tempfile
@@ -16,16 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
-from rich.console import Console
 from rich.markup import escape
 
 from tools.bench import calls, preflight
-from tools.bench.recording import burst, perfetto, timeline
-from tools.bench.server import Running, ServerError, start
-from tools.bench.session import Refused, Session, servers_option
+from tools.bench.recording import burst, timeline
+from tools.bench.server import ServerError, start
+from tools.bench.session import Session, servers_option
 from tools.bench.strace import StraceError, attached
 from tools.bench.table import typed
-from tools.common.terminal import a_table
 from tools.data import recording
 from tools.data.recording import CLIENTS, MOST_BYTES, Recording
 from tools.data.results import Results
@@ -38,12 +35,10 @@ DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
-CONNECTIONS = Path("/proc/net/tcp")  # of the whole machine, a line each
-LOCAL, REMOTE, INODE = 1, 2, 9  # its columns
 # The same numbers on every machine, so that pages can speak of them.
 WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
-# What is shorter than so many µs is no span of its own; the next value
-# is taken if the file would become too large.
+# What is shorter than so many µs is no span of its own; the next value is
+# taken if the file would become too large, as on a busy machine.
 DETAIL = (100, 200, 500, 1000, 2000, 5000)
 # Times, threads, numbers; of structures only these are read.
 STRACE = (
@@ -74,12 +69,9 @@ FORBIDDEN = "Operation not permitted"  # what strace says
 def waiting(server: Server) -> int:
     """For how many of the clients it can wait at once."""
     overlap = server.lessons["overlap"]
-    if overlap == POOL and server.name not in WORKERS:
-        raise Refused(
-            f"{server.name} promises {POOL!r}, but WORKERS in "
-            "tools/bench/experiments/record.py has no number for it"
-        )
-    return {NO: 1, POOL: WORKERS.get(server.name, 1)}.get(overlap, CLIENTS)
+    if overlap == POOL:
+        return WORKERS[server.name]
+    return 1 if overlap == NO else CLIENTS
 
 
 def promised(server: Server) -> int:
@@ -89,66 +81,20 @@ def promised(server: Server) -> int:
     return waiting(server) if pool or waiting(server) == 1 else CLIENTS
 
 
-def longest(server: Server) -> int:
-    """µs that all clients may take together on a machine with time."""
-    delays = math.ceil(CLIENTS / waiting(server))
-    return round((1 + 1.2 * delays) * DELAY * 1_000_000)
-
-
 def unlike(server: Server, found: Recording) -> str:
     """What it shows of the server that this does not promise; or ""."""
-    wanted, most = promised(server), longest(server)
+    wanted = promised(server)
     if found.peak != wanted:
         return f"{found.peak} requests at once instead of {wanted}"
-    if found.length > most:
+    delays = math.ceil(CLIENTS / waiting(server))
+    most = round((1 + 1.2 * delays) * DELAY * 1_000_000)
+    if found.length > most:  # on a machine that has time
         took = f"{found.length / 1000:.0f} ms"
         return f"it took {took}, more than {most / 1000:.0f}"
     return ""
 
 
 # One recording ------------------------------------------------------------
-
-
-def replay(process: Running) -> tuple[list[burst.Moments], dict[int, int]]:
-    """Send the clients; their moments, and who served which port.
-
-    The second is for a server of several processes only: a ring does not
-    tell. Raises BurstError.
-    """
-    workers = process.processes()
-    owners: dict[int, int] = {}
-
-    def look() -> None:
-        if len(workers) > 1 and len(owners) < CLIENTS:
-            with contextlib.suppress(OSError):  # a worker has ended
-                owners.update(_owners(process, workers))
-
-    return burst.burst(process.port, CLIENTS, look), owners
-
-
-def _owners(process: Running, workers: list[psutil.Process]) -> dict[int, int]:
-    """A client's port -> the worker that has its connection now.
-
-    A measurement leaves the kernel's table full of closed connections,
-    and ours last a tenth of a second: so the table is read once, and only
-    lines that speak of our port are taken apart.
-    """
-    here = f":{process.port:04X}"
-    with CONNECTIONS.open() as table:
-        lines = [line.split() for line in table if here in line]
-    ports = {
-        f"socket:[{line[INODE]}]": int(line[REMOTE].partition(":")[2], 16)
-        for line in lines
-        if line[LOCAL].endswith(here)
-    }
-    owners = {}
-    for worker in workers:
-        for entry in Path(f"/proc/{worker.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                port = ports.get(str(entry.readlink()))
-                if port:  # the listening socket's is 0
-                    owners[port] = worker.pid
-    return owners
 
 
 def attempt(server: Server, results: Results) -> Recording:
@@ -161,19 +107,29 @@ def attempt(server: Server, results: Results) -> Recording:
         start(server, DELAY, options) as process,
     ):
         process.warm_up(WARM_UP)
-        pids = [each.pid for each in process.processes()]
+        workers = process.processes()
+        owners: dict[int, int] = {}  # client's port -> process
+
+        def look() -> None:  # a ring does not tell
+            if len(workers) > 1 and len(owners) < CLIENTS:
+                owners.update(
+                    (connection.raddr.port, worker.pid)
+                    for worker in workers
+                    for connection in worker.net_connections("tcp4")
+                    if connection.raddr
+                )
+
+        pids = [each.pid for each in workers]
         with attached(STRACE, pids, Path(folder, "calls")):
             threads = {  # of each process, the oldest first
                 thread: each.pid
                 for each in process.processes()
                 for thread in sorted(found.id for found in each.threads())
             }
-            moments, owners = replay(process)
+            moments = burst.burst(process.port, CLIENTS, look)
             time.sleep(SETTLE_SECONDS)
         made = calls.read(Path(folder))
-    seen = timeline.build(
-        made, moments, timeline.Server(threads, DELAY, owners)
-    )
+    seen = timeline.build(made, moments, threads, DELAY, owners)
     words = ["--delay", f"{DELAY:g}", *server.options, *options]
     rings = "io_uring_enter" in seen.calls_by_name
     return as_fits(Recording(
@@ -230,14 +186,6 @@ def record(server: Server, results: Results) -> tuple[Recording | None, str]:
     return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
 
 
-def median(found: list[Recording]) -> Recording:
-    """The one in the middle by its length."""
-    found = sorted(found, key=lambda each: each.length)
-    middle = found[(len(found) - 1) // 2]
-    middle.repeats = len(found)
-    return middle
-
-
 # The command --------------------------------------------------------------
 
 
@@ -270,23 +218,27 @@ def run(options: argparse.Namespace) -> int:
         return 1
     own = options.output or recording.OWN
     place = recording.REFERENCE if options.reference else own
+    if options.repeats:
+        console.print("A recording is made once: leave out --repeats.")
+        return 2
     if options.output and any(
         (place / f"{server.name}.json").exists() for server in options.only
     ):
         console.print("--output names a folder that holds recordings.")
         return 2
-    saved: list[Recording] = []
+    kept = 0
     wrong: dict[str, str] = {}
     stopped = 0
     try:
         for server in options.only:
-            found, fault = several(server, session)
+            session.say(f"[bold]{server.name}[/]")
+            found, fault = record(server, session.results)
             if fault:
                 wrong[server.name] = fault
-            if found:
-                saved.append(found)
-                perfetto.save(found, place)
+            if found and not (fault and options.reference):
+                session.say(f"[dim]- {summary(found)}")
                 found.save(place)
+                kept += 1
     except KeyboardInterrupt:
         stopped = 130
     except StraceError as error:
@@ -296,51 +248,22 @@ def run(options: argparse.Namespace) -> int:
             "--cap-add=SYS_PTRACE."
         )
         stopped = 1
-    if saved:
-        show(saved, console)
+    if kept:
         console.print(f"The recordings: {escape(typed(place))}")
     for name, fault in wrong.items():
         console.print(f"{name}: {escape(fault)}.")
     if stopped == 130:
-        console.print("Interrupted: what the table shows is kept." if saved
+        console.print("Interrupted: what is named above is kept." if kept
                       else "Interrupted before anything was recorded.")
-    return stopped or int(len(saved) < len(options.only))
+    return stopped or int(kept < len(options.only))
 
 
-def several(server: Server, session: Session) -> tuple[Recording | None, str]:
-    """The median of its recordings, and what is wrong with one."""
-    repeats = session.repeats(1)
-    found, wrong = [], ""
-    for turn in range(1, repeats + 1):
-        of = f", run {turn} of {repeats}" * (repeats > 1)
-        session.say(f"[bold]{server.name}[/]{of}")
-        one, fault = record(server, session.results)
-        wrong = fault or wrong
-        if one is None:  # it would not be better next time
-            break
-        if not (fault and session.options.reference):
-            found.append(one)
-    return median(found) if found else None, wrong
-
-
-def show(found: list[Recording], console: Console) -> None:
-    """Print what was recorded."""
-    titles = ["server", "first answer>", "last answer>", "at once>",
-              "threads>", "waiting>", "system calls>"]
-    rows = [
-        [
-            each.server,
-            f"{min(c.first_byte for c in each.clients) / 1000:.0f} ms",
-            f"{each.length / 1000:.0f} ms",
-            str(each.peak),
-            str(len(each.lanes)),
-            str(each.busy),
-            f"{sum(each.calls_by_name.values()):,}",
-        ]
-        for each in found
-    ]
-    console.print(a_table(titles, rows))
-    console.print(
-        "[dim]at once: requests in service; waiting: threads that waited "
-        "for a request at once"
+def summary(found: Recording) -> str:
+    """What was recorded, in a line."""
+    first = min(client.first_byte for client in found.clients) / 1000
+    return (
+        f"first response after {first:.0f} ms, last after "
+        f"{found.length / 1000:.0f} ms; in service at once: {found.peak}; "
+        f"threads: {len(found.lanes)}, waiting at once: {found.busy}; "
+        f"system calls: {sum(found.calls_by_name.values()):,}"
     )

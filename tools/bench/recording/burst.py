@@ -7,22 +7,22 @@ in µs of the system's clock, the clock of ``strace -ttt``.
 
 import asyncio
 import os
-import re
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tools.common.raw_client import NoResponse, read_response
+
 HOST = "127.0.0.1"
-SECONDS = 30.0  # for all answers
+SECONDS = 30.0  # for all responses
 LOOK_SECONDS = 0.01  # between two calls of `look`
 RECV_SIZE = 64 * 1024
 REQUEST = "GET / HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\n\r\n"
-LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 
 
 class BurstError(Exception):
-    """A client got no good answer; the text says why."""
+    """A client got no good response; the text says why."""
 
 
 @dataclass
@@ -48,14 +48,16 @@ def burst(
     """Run the clients against a server of this machine; their moments.
 
     look: called again and again from when all requests have left until
-    all answers are there. Raises BurstError.
+    all responses are there. Raises BurstError.
     """
     try:
         return asyncio.run(_all(port, clients, look))
     except TimeoutError as error:
-        raise BurstError(f"no answer within {SECONDS:g} s") from error
+        raise BurstError(f"no response within {SECONDS:g} s") from error
     except OSError as error:
         raise BurstError(os.strerror(error.errno or 0)) from error
+    except NoResponse as error:
+        raise BurstError(str(error)) from error
 
 
 async def _all(
@@ -73,7 +75,7 @@ async def _all(
 
 
 async def _life(port: int, moments: Moments) -> None:
-    """One client. Raises BurstError."""
+    """One client. Raises BurstError or NoResponse."""
     loop = asyncio.get_running_loop()
     received = b""
     with socket.socket() as sock:
@@ -89,10 +91,6 @@ async def _life(port: int, moments: Moments) -> None:
             moments.first_byte = moments.first_byte or now()
             received += data
     moments.done = now()
-    head, end, body = received.partition(b"\r\n\r\n")
-    if not end or head.split(b" ")[1:2] != [b"200"]:
-        said = head[:40].decode("latin-1") or "nothing"
-        raise BurstError(f"the answer was {said!r}")
-    size = LENGTH.search(head)
-    if size and int(size[1]) != len(body):
-        raise BurstError(f"{len(body)} bytes came instead of {int(size[1])}")
+    response = read_response(received)
+    if response is None or response.status != 200:
+        raise BurstError(f"the response was {received[:40]!r}")

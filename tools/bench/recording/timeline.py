@@ -17,9 +17,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 
-from tools.bench.calls import Call
+from tools.bench.calls import WAITING, Call
 from tools.bench.recording.burst import Moments
 from tools.data.recording import NOBODY, TIMER, Client, Lane, Span
 
@@ -35,20 +35,6 @@ LOOKS = {  # calls that wait for whoever comes
 
 class TimelineError(Exception):
     """The calls and the clients do not fit together; the text says why."""
-
-
-@dataclass(frozen=True)
-class Server:
-    """What is known of a server when the clients begin.
-
-    threads: thread -> its process, the oldest first; delay: seconds each
-    request waits; owners: client's port -> the process that serves it, if
-    that had to be looked up (io_uring).
-    """
-
-    threads: dict[int, int]
-    delay: float
-    owners: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -75,15 +61,18 @@ class _Deed:
 class _Walk:
     """Goes through all calls once, and remembers whose turn it is.
 
+    threads: thread -> its process; delay: seconds each request waits.
     accepted, read, answered: client -> µs since the epoch; thread: the
     client's, see `Client.lane`; timers: those that were started for a
     request and waited for it by a time-out.
     """
 
-    def __init__(self, ports: dict[int, int], server: Server) -> None:
+    def __init__(
+        self, ports: dict[int, int], threads: dict[int, int], delay: float
+    ) -> None:
         self.ports = ports  # -> client
-        self.long = NEARLY * server.delay * 1e6
-        self.processes = dict(server.threads)  # thread -> process
+        self.long = NEARLY * delay * 1e6
+        self.processes = dict(threads)
         self.deeds: dict[int, list[_Deed]] = {}
         self.accepted: dict[int, int] = {}
         self.read: dict[int, int] = {}
@@ -114,7 +103,7 @@ class _Walk:
         elif call.starts_thread is not None:
             self.processes[call.starts_thread] = process
             self._born_for[call.starts_thread] = turn
-        elif call.may_wait:
+        elif call.name in WAITING:
             kind, client = "wait", self._waits_for(call, turn)
             if call.name in LOOKS:
                 turn = NOBODY
@@ -124,8 +113,7 @@ class _Walk:
         end = LONGEST_GAP + call.begin if call.end is None else call.end
         deed = _Deed(kind, call.begin, end, client, turn)
         self.deeds.setdefault(call.thread, []).append(deed)
-        unknown = kind == "wait" and client == NOBODY
-        if unknown and call.name in SLEEPS and self._is_long(call):
+        if kind == "wait" and client == NOBODY and self._is_sleep(call):
             self._sleeps.append((call.thread, deed))
 
     def _accept(self, call: Call, process: int) -> int:
@@ -150,11 +138,11 @@ class _Walk:
 
     def _waits_for(self, call: Call, turn: int) -> int:
         """The client a wait is for, or NOBODY."""
-        client = NOBODY
         rings = call.name == "futex" and call.error == "ETIMEDOUT"
-        if self._is_long(call) and call.name in SLEEPS:
+        client = NOBODY
+        if self._is_sleep(call):
             client = turn
-        elif self._is_long(call) and rings:
+        elif rings and self._is_long(call):
             client = self._born_for.get(call.thread, NOBODY)
         if client not in self.read or client in self.answered:
             return NOBODY
@@ -165,6 +153,9 @@ class _Walk:
 
     def _is_long(self, call: Call) -> bool:
         return call.end is not None and call.end - call.begin >= self.long
+
+    def _is_sleep(self, call: Call) -> bool:
+        return call.name in SLEEPS and self._is_long(call)
 
     def settle(self, begin: int, end: int) -> None:
         """Find out whose the other sleeps are, begun in this time.
@@ -193,23 +184,27 @@ class _Walk:
 
 
 def build(
-    calls: Sequence[Call], moments: Sequence[Moments], server: Server
+    calls: Sequence[Call], moments: Sequence[Moments],
+    threads: dict[int, int], delay: float, owners: dict[int, int],
 ) -> Timeline:
     """A timeline that begins with the first client.
 
-    calls: as from `calls.read`. Raises TimelineError.
+    calls: as from `calls.read`; threads: of the server when the clients
+    begin, thread -> its process, the oldest first; delay: seconds each
+    request waits; owners: client's port -> the process that serves it, if
+    that had to be looked up (io_uring). Raises TimelineError.
     """
     zero = min(each.begun for each in moments)
     length = max(each.done for each in moments) - zero
     ports = {each.port: place for place, each in enumerate(moments)}
-    walk = _Walk(ports, server)
+    walk = _Walk(ports, threads, delay)
     # What accept gives back is there at its end, not at its begin.
     for call in sorted(
         calls, key=lambda c: c.end if c.accepts and c.end else c.begin
     ):
         walk.take(call)
     if any(call.name == "io_uring_enter" for call in calls):
-        _from_rings(walk, calls, moments, server)
+        _from_rings(walk, calls, moments, delay, owners)
     for what in ("accepted", "read", "answered"):
         if len(getattr(walk, what)) < len(moments):
             raise TimelineError(f"a request was not seen to be {what}")
@@ -321,7 +316,7 @@ def simplify(spans: Sequence[Span], tiny: int) -> tuple[Span, ...]:
 
 def _from_rings(
     walk: _Walk, calls: Sequence[Call], moments: Sequence[Moments],
-    server: Server,
+    delay: float, owners: dict[int, int],
 ) -> None:
     """The moments of clients that are served over io_uring.
 
@@ -333,16 +328,16 @@ def _from_rings(
     handed over by the next one, and so on. How many operations a call
     hands over tells how many connections the one before has brought.
     """
-    for process in dict.fromkeys(server.owners.values()):
+    for process in dict.fromkeys(owners.values()):
         enters = [
             call for call in calls
             if call.thread == process and call.name == "io_uring_enter"
         ]
         sent = {
             place: each.sent for place, each in enumerate(moments)
-            if server.owners.get(each.port) == process
+            if owners.get(each.port) == process
         }
-        _follow_ring(walk, enters, sent, round(server.delay * 1e6))
+        _follow_ring(walk, enters, sent, round(delay * 1e6))
         for place in sent:
             walk.home[place] = walk.thread[place] = process
 
@@ -356,7 +351,7 @@ def _follow_ring(
     timed: dict[int, int] = {}  # client -> when its time is over
     over: list[int] = []
     for enter, following in itertools.zip_longest(enters, enters[1:]):
-        for place in over:  # this call hands the answers over
+        for place in over:  # this call hands the responses over
             walk.answered[place] = enter.begin
         if enter.end is None:
             return
