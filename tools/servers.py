@@ -32,8 +32,9 @@ class Server:
     name: what users type, as in ``--only 03-pool``; step: 1 to 7;
     file: its path from the root of the repository; title: a few words;
     waits: how it waits, for chart labels; lessons: a value of YES, NO or
-    POOL for each key of LESSONS, in the order of LESSONS; workers: True
-    if it takes ``--workers``; options: what its command line needs to be
+    POOL for each key of LESSONS, in the order of LESSONS; workers: how
+    many it is recorded with, the same on every machine, 0 if it takes no
+    ``--workers``; options: what its command line needs to be
     this variant; exempt: names of rules of the contract
     (``tools/rules.py``) that do not hold for it, each with the reason;
     kept_since: of these, what holds from a version of Python on.
@@ -45,7 +46,7 @@ class Server:
     title: str
     waits: str
     lessons: dict[str, str]
-    workers: bool = False
+    workers: int = 0
     options: tuple[str, ...] = ()
     exempt: tuple[tuple[str, str], ...] = ()
     kept_since: tuple[tuple[str, tuple[int, int]], ...] = ()
@@ -134,7 +135,7 @@ SERVERS = (
     Server(
         "03-pool", 3, "03_threading/pool.py",
         "a fixed pool of threads", "ten threads",
-        _lessons(POOL, POOL, YES, YES, NO, NO), workers=True,
+        _lessons(POOL, POOL, YES, YES, NO, NO), workers=10,
     ),
     Server(
         "04", 4, "04_selectors/server.py",
@@ -159,7 +160,7 @@ SERVERS = (
     Server(
         "06-executor", 6, "06_asyncio/executor.py",
         "blocking work in an executor", "the executor's threads",
-        _lessons(YES, POOL, POOL, YES, NO, NO), workers=True,
+        _lessons(YES, POOL, POOL, YES, NO, NO), workers=6,
     ),
     Server(
         "06-protocol", 6, "06_asyncio/protocol.py",
@@ -174,14 +175,14 @@ SERVERS = (
     Server(
         "07", 7, "07_parallel/server.py",
         "completions, a worker per core", "completions",
-        _lessons(YES, YES, YES, YES, YES, YES), workers=True,
+        _lessons(YES, YES, YES, YES, YES, YES), workers=2,
     ),
     Server(
         "07-emulated", 7, "07_parallel/server.py",
         "the same without io_uring", "completions",
         # A selector underneath still makes a call for each receive
         # and each send.
-        _lessons(YES, YES, YES, YES, YES, NO), workers=True,
+        _lessons(YES, YES, YES, YES, YES, NO), workers=2,
         options=("--engine", "emulated"),
     ),
 )
@@ -190,7 +191,7 @@ SERVERS = (
 SKETCHES = tuple(
     replace(
         server, name=f"{server.name}-sketch", file="tools/sketch.py",
-        title=f"the sketch of {server.name}", workers=False, exempt=(),
+        title=f"the sketch of {server.name}", workers=0, exempt=(),
         options=(server.file.replace("server.py", "sketch.py"),),
     )
     for server in SERVERS if server.name.isdecimal()

@@ -35,8 +35,6 @@ DELAY = 0.1  # seconds each request waits
 ATTEMPTS = 5  # to make a recording without a fault
 WARM_UP = 3  # requests before strace takes hold
 SETTLE_SECONDS = 0.05  # for the server to close what it has open
-# The same numbers on every machine, so that pages can speak of them.
-WORKERS = {"03-pool": 10, "06-executor": 6, "07": 2, "07-emulated": 2}
 # What is shorter than so many µs is no span of its own; the next value is
 # taken if the file would become too large, as on a busy machine.
 DETAIL = (100, 200, 500, 1000, 2000, 5000)
@@ -70,7 +68,7 @@ def waiting(server: Server) -> int:
     """For how many of the clients it can wait at once."""
     overlap = server.lessons["overlap"]
     if overlap == POOL:
-        return WORKERS[server.name]
+        return server.workers
     return 1 if overlap == NO else CLIENTS
 
 
@@ -100,8 +98,8 @@ def unlike(server: Server, found: Recording) -> str:
 def attempt(server: Server, results: Results) -> Recording:
     """Record it once. Raises one of CHANCE, or ServerError."""
     options: tuple[str, ...] = ()
-    if server.name in WORKERS:
-        options = ("--workers", str(WORKERS[server.name]))
+    if server.workers:
+        options = ("--workers", str(server.workers))
     with (
         tempfile.TemporaryDirectory() as folder,
         start(server, DELAY, options) as process,
