@@ -314,7 +314,10 @@ class Rig:
             case.python.program, LAB, "--serve", name, "--size",
             str(self.options.frame_size),
         ])  # fmt: skip
-        self.call(case, frames, "--server", server)
+        _, rows = self.call(case, frames, "--server", server)
+        for row in rows:
+            if why := row["error"] or row["skipped"]:
+                raise LabError(why)
         try:
             # The last to end is Python; "env" may have counted itself.
             last = file.read_text().splitlines()[-1]

@@ -49,6 +49,15 @@ print('{{"user": 0.5, "system": 0.25}}')
 """
 
 
+def need_libraries() -> None:
+    """Skip unless the peers' environment has them all."""
+    words = [str(start.PYTHON), "-c", f"import {measure.LIBRARIES}"]
+    if not start.PYTHON.exists() or subprocess.run(
+        words, stderr=subprocess.DEVNULL, check=False
+    ).returncode:
+        pytest.skip(f"{start.VENV.name} has not been made")
+
+
 def lab(
     *words: str, python: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
@@ -83,8 +92,7 @@ def test_each_variant_echoes_what_was_sent(
     python = found[0 if which == "oldest" else -1].program
     if which == "libraries":
         python = str(start.PYTHON)
-        if not start.PYTHON.exists():
-            pytest.skip(f"{start.VENV.name} has not been made")
+        need_libraries()
     rows = rows_of(python, "--shape", shape, "--size", str(size))
     assert [row["name"] for row in rows] == [*VARIANTS]
     assert sum(not row["skipped"] for row in rows) >= 10
@@ -314,8 +322,7 @@ def test_each_variant_copies_what_it_says(
     monkeypatch.setattr(measure, "COUNTED", (1, 2))
     python, libraries = THIS, part == "libraries"
     if libraries:
-        if not start.PYTHON.exists():
-            pytest.skip(f"{start.VENV.name} has not been made")
+        need_libraries()
         python = identify(str(start.PYTHON))
     one = rig(tmp_path, "--frame-size", "8000000")
     case = Case(part, python, "two")

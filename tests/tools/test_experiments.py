@@ -2,6 +2,7 @@
 
 import argparse
 import py_compile
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -210,14 +211,17 @@ def test_it_measures_what_the_committed_run_has(
 @pytest.mark.parametrize(("name", "words", "command", "least"), [
     ("crowd", "--clients 5 --seconds 1", "python3 07_", 2),
     ("scale", "--clients 4 --seconds 1 --compute 1000", "python3 07_", 3),
-    ("threads", f"--pythons {sys.executable} --seconds 1 --steps 1000",
+    ("threads", f"--pythons {shlex.quote(sys.executable)} --seconds 1 "
+     "--steps 1000",
      f"python{sys.version_info[0]}.{sys.version_info[1]}", 6),
 ])
 def test_a_whole_run_is_kept_and_shown(
     name: str, words: str, command: str, least: int, tmp_path: Path,
     capsys: Said,
 ) -> None:
-    status, kept = run(name, tmp_path, *words.split(), "--repeats", "1")
+    status, kept = run(
+        name, tmp_path, *shlex.split(words), "--repeats", "1"
+    )
     assert status == 0 and "requests/s" in capsys.readouterr().out
     assert len(kept.points) >= least
     assert any(p.runs[0].command.startswith(command) for p in kept.points)
