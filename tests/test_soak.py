@@ -69,7 +69,9 @@ def slow_reader(process: Running, draw: random.Random) -> None:
             client.received += bite
             time.sleep(0.0002)
         found = read_responses(client.rest())
-        assert len(found) == LONG
+        # A killed worker's kernel closes between two responses, too.
+        if len(found) < LONG:
+            raise NoResponse(f"hung up after {len(found)} of {LONG}")
         # The first of them alone: to show a difference of all takes minutes.
         wrong = (
             one for one, (_, status) in zip(found, asked, strict=True)

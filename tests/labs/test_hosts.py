@@ -26,10 +26,21 @@ from tests.marks import Patch, Said, slow
 from tests.tools.experiment import printed, under_way
 from tools.bench.__main__ import main
 from tools.bench.experiments.lab import LabError
+from tools.data.results import DATA
 from tools.data.results import load as results
+from tools.servers import ROOT
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_the_page_shows_what_was_captured() -> None:
+    page = (ROOT / "docs" / "labs" / "hosts.md").read_text("utf-8")
+    kept = results(DATA / "hosts").find("06", "hosts-seen")
+    assert kept is not None
+    for name in ("X-Forwarded-For, and a claim", "PROXY line"):
+        text = kept.runs[0].texts[name].replace("\r\n", "\n").strip()
+        assert f"\n{text}\n```" in page
 
 
 def need(found: object, missing: str) -> None:
