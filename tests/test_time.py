@@ -241,7 +241,8 @@ def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
             client.send_if_open(GET_CLOSE)
         took, idle = time.monotonic() - begin, time.monotonic() - asked
         late = took > 0.5 - EARLY or idle > IDLE_SECONDS - EARLY
-        assert served(clients) or late, f"lost what was sent after {took:.2f} s"
+        took = f"{took:.2f} s"
+        assert served(clients) or late, f"lost what was sent after {took}"
         process.assert_ends()
 
 

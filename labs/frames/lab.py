@@ -29,7 +29,6 @@ import platform
 import pstats
 import re
 import shlex
-import signal
 import socket
 import statistics
 import subprocess
@@ -146,7 +145,6 @@ class Job:
 
     def run(self) -> None:
         """Do it, print what came of it as JSON."""
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         found: dict[str, Any]
         try:
             found = {**(self.serve() if self.two else self.both())}
@@ -333,6 +331,7 @@ def measure(
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # Ctrl-C is for us: we end it
         )
     except OSError as error:
         raise FrameError(

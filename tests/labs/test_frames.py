@@ -11,12 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from labs.frames import measure
 from labs.frames.links import VARIANTS
 from labs.frames.measure import Case, Rig
 from tests.marks import Patch
+from tests.process import alive
 from tests.tools.experiment import options, run, session
 from tools.bench import interpreters
 from tools.bench.experiments import labs
@@ -157,24 +159,18 @@ def test_nonsense_is_one_sentence(words: list[str], said: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def gone(group: int) -> bool:
-    """Has the last process of this group ended?"""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 @thorough
 @pytest.mark.parametrize("shape", ["one", "two"])
 def test_ctrl_c_leaves_no_process(shape: str) -> None:
     words = ["--only", "sock", "--size", "1M", "--rounds", "100"]
     with Launched([sys.executable, str(LAB), *words, "--shape", shape]) as it:
+        lab = psutil.Process(it.pid)
         assert eventually(lambda: "\n" in it.complaints, SECONDS)
+        assert eventually(lab.children, SECONDS)
+        processes = lab.children(recursive=True)
         os.killpg(it.pid, signal.SIGINT)  # as a terminal does
         assert it.wait(SECONDS) == 130
-        assert eventually(lambda: gone(it.pid), SECONDS)
+        assert not any(alive(each) for each in processes)
         out, err = it.output, it.complaints
     assert err.startswith("round 1 of 100: sock") and "Interrupted." in err
     assert "Traceback" not in err
