@@ -241,8 +241,7 @@ def test_a_request_on_its_way_when_we_stop(each: Server) -> None:
             client.send_if_open(GET_CLOSE)
         took, idle = time.monotonic() - begin, time.monotonic() - asked
         late = took > 0.5 - EARLY or idle > IDLE_SECONDS - EARLY
-        took = f"{took:.2f} s"
-        assert served(clients) or late, f"lost what was sent after {took}"
+        assert served(clients) or late, f"lost what came after {took:.2f} s"
         process.assert_ends()
 
 
