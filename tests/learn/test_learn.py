@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
+from tests.marks import Patch, Said
 from tools.common.files import lay_out
 from tools.learn import cage, exercises
 from tools.learn import desk as learn_desk
@@ -42,7 +43,7 @@ while True:
 class Desk:
     """A student's desk in a folder of its own."""
 
-    def __init__(self, my: Path, capture: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, my: Path, capture: Said) -> None:
         self.my = my
         self.file = my / FIRST.id / FIRST.file
         self.capture = capture
@@ -69,10 +70,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Desk:
+def desk(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> Desk:
     """Nothing is begun."""
     my = tmp_path / "my"
     monkeypatch.setattr(learn_desk, "MY", my)
@@ -91,15 +89,26 @@ def begun(desk: Desk) -> Desk:
 def test_start(desk: Desk) -> None:
     said = desk.run("start", "02.1")
     assert FIRST.title in said and "learn.sh check 02.1" in said
-    assert desk.file.read_text() == STARTER
     assert {p.name for p in desk.file.parent.iterdir()} == {
         "server.py", "task.md", "web.py", "accepting.py"
     }
-    desk.file.write_text("# mine\n")
-    for word in ("02.1", "2.1", "two_pieces"):
-        said = desk.run("start", word)
-        assert FIRST.title in said and "as you left it" in said
-    assert desk.file.read_text() == "# mine\n"
+    assert desk.file.read_text() == STARTER
+
+
+@pytest.mark.parametrize("word", ["02.1", "2.1", "two_pieces"])
+def test_nothing_of_theirs_is_overwritten(begun: Desk, word: str) -> None:
+    folder = begun.file.parent
+    for number in (1, 2):
+        mine = dict.fromkeys(("server.py", "task.md"), f"# {number}\n")
+        for name, text in mine.items():
+            (folder / name).write_text(text)
+        said = begun.run("start", word)
+        assert "Kept as you left it: server.py, task.md." in said
+        assert all((folder / k).read_text() == v for k, v in mine.items())
+        kept = folder / f"before-{number}"
+        assert str(kept) in begun.run("reset", word)
+        assert all((kept / k).read_text() == v for k, v in mine.items())
+        assert begun.file.read_text() == STARTER
 
 
 def test_the_first_start_without_a_net(tmp_path: Path) -> None:
@@ -127,9 +136,7 @@ def test_the_first_start_without_a_net(tmp_path: Path) -> None:
     ("check 02.1", "start 02.1"),
     ("check", "nothing is begun yet: ./learn.sh start 02.1"),
     ("solution 02.1", "not passed yet"),
-    ("diff 02.1", "not passed yet"),
-    ("report --junit missing/junit.xml", "there is no folder"),
-    ("--set nowhere list", "no exercises are in nowhere"),
+    ("report --junit missing/junit.xml", "there is no such folder"),
 ])
 def test_what_cannot_be_done(desk: Desk, words: str, sentence: str) -> None:
     said = desk.run(*words.split(), status=2)
@@ -142,23 +149,6 @@ def test_the_first_success(begun: Desk) -> None:
     assert "Passed." in begun.check(SOLUTION, status=0)
     assert "✓" in begun.run("list")
     assert "def receive" in begun.run("solution", "02.1")
-    assert "to the letter" in begun.run("diff", "02.1")
-
-
-def test_notes_are_not_overwritten(begun: Desk) -> None:
-    mine = {name: f"# my {name}\n" for name in ("task.md", "web.py")}
-    for name, text in mine.items():
-        (begun.file.parent / name).write_text(text)
-    said = begun.run("start", "02.1")
-    assert "Kept as you left it: task.md, web.py." in said
-    for name, text in mine.items():
-        assert (begun.file.parent / name).read_text() == text
-    said = begun.run("reset", "02.1")
-    for name, text in mine.items():
-        path = begun.file.parent / name
-        (kept,) = path.parent.glob(f"{path.stem}-*{path.suffix}")
-        assert kept.read_text() == text and kept.name in said
-        assert path.read_text() != text
 
 
 def test_check_without_a_name_checks_all_that_is_begun(desk: Desk) -> None:
@@ -171,14 +161,11 @@ def test_check_without_a_name_checks_all_that_is_begun(desk: Desk) -> None:
     assert "0 of 2 exercises pass." in said
 
 
-def test_hints_come_one_by_one(desk: Desk) -> None:
-    assert desk.run("hint", "02.1").count("Hint ") == 1
-    assert desk.run("hint", "02.1").count("Hint ") == 2
-
-
-def test_give_up(begun: Desk) -> None:
-    assert "def receive" in begun.run("solution", "02.1", "--give-up")
-    assert "+++ the solution" in begun.run("diff", "02.1")
+def test_hints_come_one_by_one(begun: Desk) -> None:
+    assert begun.run("hint", "02.1").count("Hint ") == 1
+    assert begun.run("hint").count("Hint ") == 2
+    assert "def receive" in begun.run("solution", "--give-up")
+    assert "def receive" in begun.run("solution")
 
 
 def test_who_reads_may_have_enough(begun: Desk) -> None:
@@ -191,16 +178,6 @@ def test_who_reads_may_have_enough(begun: Desk) -> None:
     )
     os.close(writes)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-def test_reset_keeps_a_backup(begun: Desk) -> None:
-    mine = ["# first\n", "# second\n"]
-    for text in mine:
-        begun.file.write_text(text)
-        begun.run("reset", "02.1")
-    kept = begun.file.parent.glob("server-*.py")
-    assert sorted(p.read_text() for p in kept) == mine
-    assert begun.file.read_text() == STARTER
 
 
 # What a file does -> the file, and what is said of it.
@@ -434,40 +411,3 @@ def test_what_stands_below_is_there_meanwhile(tmp_path: Path) -> None:
         assert not program.left("log.txt")
         assert program.path.with_name("log.txt").exists()
     assert program.values() == {"SAYS": 1}
-
-
-# A teacher's own set --------------------------------------------------------
-
-
-@pytest.fixture
-def own_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One exercise, in another language."""
-    monkeypatch.setattr(exercises, "home", ROOT)  # put back afterwards
-    folder = tmp_path / "satz"
-    made = folder / FIRST.folder.relative_to(ROOT)
-    shutil.copytree(FIRST.folder, made)
-    text = (made / "task.md").read_text().replace(FIRST.title, "Zwei Teile")
-    (made / "task.md").write_text(text)
-    return folder
-
-
-def test_a_set_of_their_own(desk: Desk, own_set: Path) -> None:
-    said = desk.run("--set", str(own_set), "list")
-    assert "Zwei Teile" in said and "0 of 1 passed" in said
-    desk.run("--set", str(own_set), "start", "02.1")
-    assert (own_set / "my" / "02.1" / "web.py").is_file()
-    assert not desk.file.exists()
-
-
-@pytest.mark.thorough
-def test_a_set_is_proved(desk: Desk, own_set: Path) -> None:
-    (folder,) = own_set.glob("*/exercises/*")
-    (folder / "another.py").unlink()
-    said = desk.run("prove", str(own_set))
-    assert "✓ 02.1 starter.py" in said and "✓ 02.1 solution.py" in said
-    solution = (folder / "solution.py").read_bytes()
-    (folder / "solution.py").write_bytes((folder / "starter.py").read_bytes())
-    (folder / "starter.py").write_bytes(solution)
-    said = desk.run("prove", str(own_set), status=1)
-    assert "✗ it passes: 02.1 starter.py" in said
-    assert re.search("✗ .+: 02.1 solution.py", said)

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import difflib
 import json
 import os
 import sys
@@ -30,11 +29,9 @@ def main(words: Sequence[str] | None = None) -> int:
     0: done, or passed; 1: not passed; 2: wrong usage; 130: interrupted;
     141: nobody reads what we say any more.
     """
-    options = read_words(words)
+    options = read_words(sys.argv[1:] if words is None else words)
     command: Callable[[argparse.Namespace], int] = options.run
     try:
-        if options.set:
-            desk.use(options.set)
         status = command(options)
         sys.stdout.flush()
         return status
@@ -49,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 141
 
 
-def read_words(words: Sequence[str] | None) -> argparse.Namespace:
+def read_words(words: Sequence[str]) -> argparse.Namespace:
     """The command line. Exits with status 2 if it makes no sense."""
     parser = argparse.ArgumentParser(
         prog="./learn.sh",
@@ -57,49 +54,39 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         "or missing, and tests that say what.",
         epilog="Begin with: ./learn.sh start 02.1",
     )
-    parser.add_argument(
-        "--set", metavar="FOLDER", type=Path,
-        help="other exercises than ours: a teacher's own, a translation",
-    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    default = {
-        "": "", "?": " (default: the last one you began)",
-        "*": " (default: all you have begun)",
-    }
     made = {}
-    for name, run, which, text in (
-        ("list", show_list, None, "the exercises, and what you have done"),
-        ("start", start_one, "", "begin one: copies it to my/"),
-        ("check", check_some, "*", "run the tests on your file"),
-        ("watch", watch, "?", "check again whenever you save"),
-        ("hint", show_hint, "?", "a hint, one more each time"),
-        ("solution", show_solution, "?", "one way to do it"),
-        ("diff", show_diff, "?", "your file against the solution"),
-        ("reset", reset, "?", "begin again; your file is kept beside"),
-        ("report", make_report, "*", "check all and sum up"),
-        ("mystery", mystery.play, None, "which server is it? three rounds"),
-        ("grade", grade.run, None, grade.ABOUT),
-        ("prove", prove, None, "a set of exercises: do all starters fail, "
-         "all solutions pass? (for teachers)"),
+    for name, run, text in (
+        ("list", show_list, "the exercises, and what you have done"),
+        ("start", start_one, "begin one: copies it to my/"),
+        ("check", check_some, "run the tests on your file"),
+        ("watch", watch, "check again whenever you save"),
+        ("hint", show_hint, "a hint, one more each time"),
+        ("solution", show_solution, "one way to do it"),
+        ("reset", reset, "begin again; your files are kept beside"),
+        ("report", make_report, "check all and sum up"),
+        ("mystery", mystery.play, "which server is it? three rounds"),
+        ("grade", grade.run, grade.ABOUT),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
         made[name].set_defaults(run=run)
-        if which is not None:
-            made[name].add_argument(
-                "exercise", metavar="ID", nargs=which or None,
-                help="as in 02.1" + default[which],
-            )
-    made["check"].add_argument(
-        "--all", action="store_true",
-        help="go on after the first test that fails",
-    )
-    made["solution"].add_argument(
-        "--give-up", action="store_true",
-        help="show it before you have passed",
-    )
-    made["report"].add_argument(
-        "--json", action="store_true", help="as JSON, to standard output"
-    )
+    made["start"].add_argument("exercise", metavar="ID", help="as in 02.1")
+    for name in ("watch", "hint", "solution", "reset"):
+        made[name].add_argument(
+            "exercise", metavar="ID", nargs="?",
+            help="as in 02.1 (default: the last one you began)",
+        )
+    for name in ("check", "report"):
+        made[name].add_argument(
+            "exercise", metavar="ID", nargs="*",
+            help="as in 02.1 (default: all you have begun)",
+        )
+    for name, option, text in (
+        ("check", "--all", "go on after the first test that fails"),
+        ("solution", "--give-up", "show it before you have passed"),
+        ("report", "--json", "as JSON, to standard output"),
+    ):
+        made[name].add_argument(option, action="store_true", help=text)
     made["report"].add_argument(
         "--junit", metavar="FILE", type=Path, help="as JUnit XML, to FILE"
     )
@@ -108,8 +95,7 @@ def read_words(words: Sequence[str] | None) -> argparse.Namespace:
         help="the same servers for all who give the same number",
     )
     grade.add_options(made["grade"])
-    made["prove"].add_argument("folder", metavar="FOLDER", type=Path)
-    if not (sys.argv[1:] if words is None else words):
+    if not words:
         parser.print_help()
         parser.exit(2)
     return parser.parse_args(words)
@@ -179,8 +165,8 @@ def start_one(options: argparse.Namespace) -> int:
     if kept:
         console.print(
             "You had begun this one. Kept as you left it: "
-            f"{', '.join(kept)}.\nFor one of ours again, rename yours and "
-            f"start once more; for all: ./learn.sh reset {exercise.id}"
+            f"{', '.join(kept)}.\nThe beginning again: ./learn.sh reset "
+            f"{exercise.id}"
         )
     console.print(
         f"Your file:  {folder}/{exercise.file}\n"
@@ -291,17 +277,6 @@ def show_hint(options: argparse.Namespace) -> int:
     return 0
 
 
-def may_see(exercise: Exercise) -> None:
-    """Raises DeskError unless it was passed or given up."""
-    note = desk.note(exercise)
-    if not note.passed and not note.given_up:
-        raise DeskError(
-            f"{exercise.id} is not passed yet. A hint: ./learn.sh hint "
-            f"{exercise.id}. Or give up: ./learn.sh solution {exercise.id} "
-            "--give-up"
-        )
-
-
 def show_solution(options: argparse.Namespace) -> int:
     """One way to do it, after it was passed or with --give-up."""
     exercise = one(options)
@@ -309,7 +284,12 @@ def show_solution(options: argparse.Namespace) -> int:
     if options.give_up and not note.passed:
         note.given_up = True
         desk.keep(exercise, note)
-    may_see(exercise)
+    if not note.passed and not note.given_up:
+        raise DeskError(
+            f"{exercise.id} is not passed yet. A hint: ./learn.sh hint "
+            f"{exercise.id}. Or give up: ./learn.sh solution {exercise.id} "
+            "--give-up"
+        )
     print(exercise.solution.read_text("utf-8"), end="")
     if another := exercise.another:
         print(f"\n\n# === Another way {'=' * 51}\n")
@@ -317,81 +297,43 @@ def show_solution(options: argparse.Namespace) -> int:
     return 0
 
 
-def show_diff(options: argparse.Namespace) -> int:
-    """The student's file against the solution, as diff -u."""
-    exercise = one(options)
-    may_see(exercise)
-    path = desk.own_file(exercise)
-    lines = list(difflib.unified_diff(
-        path.read_text("utf-8", "replace").splitlines(),
-        exercise.solution.read_text("utf-8").splitlines(),
-        desk.shown(path), "the solution", lineterm="",
-    ))
-    for line in lines:
-        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        console.print(escape(line), style=style)
-    if not lines:
-        console.print("Yours is the solution, to the letter.")
-    return 0
-
-
 def reset(options: argparse.Namespace) -> int:
     """The starter again."""
     exercise = one(options)
     kept = desk.reset(exercise)
-    console.print(f"{desk.shown(desk.place(exercise))}/ is as at the start.")
-    for path in kept:
-        console.print(f"What you had is in {desk.shown(path)}")
+    console.print(
+        f"{desk.shown(desk.place(exercise))}/ is as at the start.\n"
+        f"What you had is in {desk.shown(kept)}/"
+    )
     return 0
 
 
 def make_report(options: argparse.Namespace) -> int:
     """Check all, sum up: as a table, JSON or JUnit XML."""
     found = [] if options.exercise else mystery.played()
-    if options.junit and not desk.from_caller(options.junit).parent.is_dir():
-        raise DeskError(f"there is no folder for {options.junit}")
+    if options.junit:
+        desk.check_folder(options.junit)
     for exercise in some(options, bool(found)):
         path = desk.own_file(exercise)
         print(f"{exercise.id} ...", file=sys.stderr, flush=True)
-        found.append((exercise, examine(exercise, path)))
+        found.append(examine(exercise, path))
     if options.junit:
         desk.write(options.junit, reports.junit_text(found))
     if options.json:
         print(json.dumps(
-            [dataclasses.asdict(r) | {"passed": r.passed} for _, r in found],
+            [dataclasses.asdict(r) | {"passed": r.passed} for r in found],
             indent=1,
         ))
     else:
-        rows = []
-        for exercise, report in found:
-            passed = len(report.outcomes) - len(report.failures)
-            rows.append([
-                "[green]✓[/]" if report.passed else "[red]✗[/]",
-                exercise.id, escape(exercise.title),
-                f"{passed}/{report.total}", escape(report.missing),
-            ])
         console.print(a_table(
-            ["", "ID", "Exercise", "Tests>", "What is missing"], rows
+            ["", "ID", "Exercise", "Tests>", "What is missing"],
+            [[
+                "[green]✓[/]" if report.passed else "[red]✗[/]",
+                report.exercise, escape(report.title),
+                f"{report.tests}/{report.total}", escape(report.missing),
+            ] for report in found],
         ))
-    return 0 if all(report.passed for _, report in found) else 1
-
-
-def prove(options: argparse.Namespace) -> int:
-    """Show that the starters of a set fail and its solutions pass."""
-    desk.use(options.folder)
-    wrong = 0
-    for exercise in exercises.everything():
-        solutions = [exercise.solution, exercise.another]
-        for path in [exercise.starter, *filter(None, solutions)]:
-            report = examine(exercise, path)
-            good, why = report.passed, report.missing
-            if path == exercise.starter:
-                good = bool(report.failures) and not report.trouble
-                why = report.trouble or "it passes"
-            mark = "[green]✓[/]" if good else f"[red]✗[/] {escape(why)}:"
-            console.print(f"{mark} {exercise.id} {path.name}")
-            wrong += not good
-    return 1 if wrong else 0
+    return 0 if all(report.passed for report in found) else 1
 
 
 if __name__ == "__main__":

@@ -9,12 +9,10 @@ import dataclasses
 import itertools
 import json
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.common.files import save, save_json
-from tools.learn import exercises
 from tools.learn.exercises import Exercise
 from tools.servers import ROOT
 
@@ -40,17 +38,6 @@ class Note:
     given_up: bool = False
 
 
-def use(typed: Path) -> None:
-    """Take the exercises of this folder, and its my/. Raises DeskError."""
-    global MY
-    folder = from_caller(typed).absolute()
-    if not exercises.all_in(folder):
-        raise DeskError(
-            f"no exercises are in {typed}, as 02_mine/exercises/1_first/"
-        )
-    exercises.home, MY = folder, folder / "my"
-
-
 def place(exercise: Exercise) -> Path:
     """The student's folder of an exercise."""
     return MY / exercise.id
@@ -73,14 +60,18 @@ def own_file(exercise: Exercise) -> Path:
 
 def shown(path: Path) -> str:
     """A path as a student would type it."""
-    with contextlib.suppress(ValueError):
-        return str(path.relative_to(ROOT))
-    return str(path)
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def from_caller(path: Path) -> Path:
     """A path that was typed, seen from where it was typed."""
     return Path(os.environ.get("SEVEN_CALLER", ""), path)
+
+
+def check_folder(typed: Path) -> None:
+    """Raises DeskError if this file could not be written."""
+    if not from_caller(typed).absolute().parent.is_dir():
+        raise DeskError(f"cannot write {typed}: there is no such folder")
 
 
 def write(typed: Path, text: str) -> None:
@@ -118,6 +109,15 @@ def keep(exercise: Exercise, changed: Note) -> None:
     save_json(MY / ".progress.json", text)
 
 
+def ours(exercise: Exercise) -> dict[str, str]:
+    """What lies in the student's folder at the start: name -> text."""
+    task = f"# {exercise.id} {exercise.title}\n\n{exercise.task}\n"
+    starter = exercise.starter.read_text("utf-8")
+    return {
+        exercise.file: starter, "task.md": task, **exercise.companions()
+    }
+
+
 def start(exercise: Exercise) -> list[str]:
     """Lay out the starter and what belongs to it, as far as it is missing.
 
@@ -131,15 +131,6 @@ def start(exercise: Exercise) -> list[str]:
     return changed(exercise)
 
 
-def ours(exercise: Exercise) -> dict[str, str]:
-    """What lies in the student's folder at the start: name -> text."""
-    task = f"# {exercise.id} {exercise.title}\n\n{exercise.task}\n"
-    starter = exercise.starter.read_text("utf-8")
-    return {
-        exercise.file: starter, "task.md": task, **exercise.companions()
-    }
-
-
 def changed(exercise: Exercise) -> list[str]:
     """The files that are no longer what they were at the start."""
     folder = place(exercise)
@@ -150,18 +141,15 @@ def changed(exercise: Exercise) -> list[str]:
     ]
 
 
-def reset(exercise: Exercise) -> list[Path]:
-    """All as at the start; what the student changed is kept: where."""
-    own_file(exercise)
-    now = time.strftime("%Y%m%d-%H%M%S")
-    kept = []
-    for path in map(place(exercise).joinpath, start(exercise)):
-        names = (
-            path.with_stem(f"{path.stem}-{now}{n or ''}")
-            for n in itertools.count(0, -1)
-        )
-        kept.append(next(name for name in names if not name.exists()))
-        path.rename(kept[-1])
+def reset(exercise: Exercise) -> Path:
+    """All as at the start; the folder where all that was there is kept."""
+    folder = own_file(exercise).parent
+    had = [path for path in folder.iterdir() if path.is_file()]
+    names = (folder / f"before-{number}" for number in itertools.count(1))
+    kept = next(path for path in names if not path.exists())
+    kept.mkdir()
+    for path in had:
+        path.rename(kept / path.name)
     start(exercise)
     return kept
 

@@ -57,13 +57,16 @@ class Outcome:
 
 @dataclass
 class Report:
-    """What all tests of an exercise did.
+    """What all tests of an exercise did: the one record of a submission.
 
-    trouble: why they could not run, or not all of them; "" if they did.
-    total: how many there are.
+    state: passed or failed; of what was handed in also missing, or unclear
+    where it was not understood; total: how many tests there are; trouble:
+    why they could not run, or not all of them; "" if they did.
     """
 
     exercise: str
+    title: str
+    state: str = "failed"
     outcomes: list[Outcome] = field(default_factory=list)
     total: int = 0
     trouble: str = ""
@@ -71,8 +74,12 @@ class Report:
     @property
     def passed(self) -> bool:
         """Did every test pass?"""
-        done = [o.passed for o in self.outcomes]
-        return not self.trouble and bool(done) and all(done)
+        return self.state == "passed"
+
+    @property
+    def tests(self) -> int:
+        """How many tests passed."""
+        return sum(o.passed for o in self.outcomes)
 
     @property
     def failures(self) -> list[Outcome]:
@@ -118,7 +125,7 @@ def examine(
     need not. Raises UnseenError where this system shows no processes.
     """
     check_seen()
-    report = Report(exercise.id)
+    report = Report(exercise.id, exercise.title)
     report.trouble = check_source(path, exercise.file)
     if report.trouble:
         return report
@@ -155,6 +162,8 @@ def examine(
             first, *lines = outcomes.read_text("utf-8").splitlines()
             report.total = int(first)
             report.outcomes = [Outcome(**json.loads(x)) for x in lines]
+    if report.outcomes and not report.missing:
+        report.state = "passed"
     return report
 
 

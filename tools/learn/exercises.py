@@ -1,4 +1,4 @@
-"""The exercises on disk: NN_name/exercises/N_name/, here or in a set.
+"""The exercises on disk: NN_name/exercises/N_name/.
 
 Each folder has a task.md, whose head (YAML between two lines of ``---``)
 says what it is called and how long it takes, a starter.py, a solution.py
@@ -20,7 +20,6 @@ from tools.servers import ROOT
 # the first, and of the others what a file of the exercise imports.
 WEB, *FAMILIES = ("web.py", "accepting.py", "clients.py", "lifecycle.py")
 HINT = re.compile(r"^## Hint\b.*\n", re.MULTILINE)
-home = ROOT  # or another folder laid out like it: a set of exercises
 KEYS = {"title", "minutes", "read", "file", "beside", "writes", "like"}
 
 
@@ -114,18 +113,13 @@ def imports(file: str, texts: list[str]) -> bool:
     return any(map(found.search, texts))
 
 
+@functools.cache
 def everything() -> tuple[Exercise, ...]:
     """All exercises, in the order of their ids.
 
     Raises ExerciseError for a folder that is not complete.
     """
-    return all_in(home)
-
-
-@functools.cache
-def all_in(home: Path) -> tuple[Exercise, ...]:
-    """The exercises of a set: a folder laid out as this repository is."""
-    tasks = home.glob("0[1-7]_*/exercises/[0-9]_*/task.md")
+    tasks = ROOT.glob("0[1-7]_*/exercises/[0-9]_*/task.md")
     return tuple(read(task.parent) for task in sorted(tasks))
 
 

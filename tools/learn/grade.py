@@ -5,30 +5,30 @@ What one submission does changes no other's result.
 """
 
 import argparse
+import functools
+import json
 import os
 import random
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import psutil
 
 from tools.learn import cage, desk, exercises, reports
-from tools.learn.desk import DeskError
 from tools.learn.examine import LONGEST, LOOK_SECONDS, Report, examine
 from tools.learn.exercises import Exercise
 from tools.learn.handed_in import (
     RefusedError,
-    Result,
     Student,
     find_students,
     take,
     which_exercises,
 )
-from tools.learn.reports import Grading, clean
+from tools.learn.reports import clean
 
 ABOUT = "check the folders of many students (for teachers)"
 SHOWN_LINES = 40  # of a message
@@ -46,11 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="submissions at the same time (default: one per core)")
     add("--csv", type=Path, metavar="FILE", help="the table, a row a student")
     add("--json", type=Path, metavar="FILE", help="everything, as JSON")
-    add("--reports", type=Path, metavar="FOLDER",
-        help="a report for each student, in Markdown")
     add("--seconds", type=positive, metavar="N", default=int(LONGEST),
         help="for all tests of a submission (default: %(default)s)")
-    add("--seed", type=int, metavar="N",
+    add("--seed", type=int, metavar="N", default=random.randrange(1 << 30),
         help="for the tests' dice, to repeat a grading exactly")
     add("--unprotected", action="store_true",
         help="without bubblewrap: submissions can do whatever you can")
@@ -87,26 +85,20 @@ def run(options: argparse.Namespace) -> int:
     say(unclear)
     say(f"nothing found in {s.folder}" for s in students
         if not s.unclear and not any(e.id in s.files for e in chosen))
-    check_targets(options)
+    for typed in filter(None, (options.csv, options.json)):
+        desk.check_folder(typed)
     if not options.unprotected:
         cage.check()
-    seed = options.seed
-    grading = Grading(
-        chosen, students,
-        random.randrange(1 << 30) if seed is None else seed,
-        "none" if options.unprotected else "bubblewrap",
+    grade_all(students, chosen, options)
+    found = reports.record(
+        chosen, students, seed=options.seed,
+        protection="none" if options.unprotected else "bubblewrap",
     )
-    Grader(grading, options.seconds).run(options.jobs)
-    reports.show(grading)
+    reports.show(students, found)
     if options.csv:
-        desk.write(options.csv, reports.csv_text(grading))
+        desk.write(options.csv, reports.csv_text(found))
     if options.json:
-        desk.write(options.json, reports.json_text(grading))
-    if options.reports:
-        names = reports.names([s.name for s in students])
-        for student in students:
-            text = reports.text(grading, student)
-            desk.write(options.reports / names[student.name], text)
+        desk.write(options.json, json.dumps(found, indent=1) + "\n")
     say(wrong + unclear)
     if wrong or unclear:
         return 2
@@ -119,100 +111,74 @@ def run(options: argparse.Namespace) -> int:
 def say(lines: Iterable[str]) -> None:
     """Lines for the teacher, on stderr."""
     for line in lines:
-        print(f"learn.sh: {clean(line)}", file=sys.stderr)
+        print(f"learn.sh: {clean(line)}", file=sys.stderr, flush=True)
 
 
-def check_targets(options: argparse.Namespace) -> None:
-    """Raises DeskError now for what could not be written at the end."""
-    for typed in filter(None, (options.csv, options.json)):
-        if not desk.from_caller(typed).absolute().parent.is_dir():
-            raise DeskError(f"cannot write {typed}: there is no such folder")
-    if options.reports:
-        desk.write(options.reports / ".begun", "")
-        (desk.from_caller(options.reports) / ".begun").unlink()
-
-
-class Grader:
-    """Grades every exercise of every student, many at a time."""
-
-    def __init__(self, grading: Grading, seconds: float) -> None:
-        self.grading = grading
-        self.seconds = seconds
-        self.todo = [
-            (s, e) for e in grading.exercises for s in grading.students
-        ]
-        self.done = 0
-        self.saying = threading.Lock()
-        self.stopping = False  # interrupted: what runs is ended
-
-    def run(self, jobs: int) -> None:
-        """Grade all, so many at a time."""
-        with ThreadPoolExecutor(jobs) as pool:
-            try:  # the first may run before the last is submitted
-                futures = [pool.submit(self.one, *p) for p in self.todo]
+def grade_all(
+    students: Sequence[Student], chosen: Sequence[Exercise],
+    options: argparse.Namespace,
+) -> None:
+    """Grade these exercises of every student, many at a time."""
+    stopping = threading.Event()
+    grade = functools.partial(grade_one, options=options, stopping=stopping)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        try:  # the first may run before the last is submitted
+            todo = {
+                pool.submit(grade, student, exercise): (student, exercise)
+                for exercise in chosen for student in students
+            }
+            left, said = {*todo}, 0
+            while left:
                 # A signal that arrives just before a wait is seen after
                 # it: so no wait is long.
-                while wait(futures, LOOK_SECONDS).not_done:
-                    pass
-                for future in futures:
-                    future.result()
-            except BaseException:
-                self.stopping = True
-                raise
-        for student in self.grading.students:  # in order, not as done
-            student.results = {
-                e.id: student.results[e.id] for e in self.grading.exercises
-            }
+                done, left = wait(left, LOOK_SECONDS, FIRST_COMPLETED)
+                for each in done:
+                    said += 1
+                    student, exercise = todo[each]
+                    print(
+                        f"[{said}/{len(todo)}] {clean(student.name)} "
+                        f"{exercise.id}: {each.result().state}",
+                        file=sys.stderr, flush=True,
+                    )
+        except BaseException:
+            stopping.set()
+            raise
+    for each, (student, exercise) in todo.items():
+        student.results[exercise.id] = each.result()
 
-    def one(self, student: Student, exercise: Exercise) -> None:
-        """Grade one file, keep its result, and say so."""
-        if self.stopping:
-            return
-        try:
-            result = self.result(student, exercise)
-        except Exception as error:  # the others are graded all the same
-            trouble = f"the grading itself failed: {clean(repr(error))}"
-            result = Result("failed", Report(exercise.id, trouble=trouble))
-        with self.saying:
-            student.results[exercise.id] = result
-            self.done += 1
-            print(
-                f"[{self.done}/{len(self.todo)}] {clean(student.name)} "
-                f"{exercise.id}: {result.state}", file=sys.stderr, flush=True,
-            )
 
-    def result(self, student: Student, exercise: Exercise) -> Result:
-        """Examine one file of one student."""
-        report = Report(exercise.id, trouble="not handed in")
-        try:
-            source = take(student, exercise)
-        except RefusedError as error:
-            report.trouble = clean(str(error))
-            return Result("failed", report)
-        if source is None:
-            if question := student.question([exercise]):
-                report.trouble = clean(question)
-            return Result("unclear" if question else "missing", report)
+def grade_one(
+    student: Student, exercise: Exercise, options: argparse.Namespace,
+    stopping: threading.Event,
+) -> Report:
+    """Grade one file of one student. Raises nothing: others go on."""
+
+    def look(tests: psutil.Process) -> str:
+        stopped = "the grading was interrupted" if stopping.is_set() else ""
+        return stopped or cage.too_much(tests)
+
+    report = Report(exercise.id, exercise.title)
+    try:
+        if stopping.is_set():
+            return report
+        source = take(student, exercise)
         with tempfile.NamedTemporaryFile() as given:
             given.write(source)
             given.flush()
             report = examine(
-                exercise, Path(given.name), seed=self.grading.seed,
-                longest=self.seconds, look=self.look,
-                caged=self.grading.protection == "bubblewrap",
+                exercise, Path(given.name), seed=options.seed,
+                longest=options.seconds, look=look,
+                caged=not options.unprotected,
             )
-        tidy(report)
-        return Result("passed" if report.passed else "failed", report)
-
-    def look(self, tests: psutil.Process) -> str:
-        """Why a submission has to end, "" if it need not."""
-        if self.stopping:
-            return "the grading was interrupted"
-        return cage.too_much(tests)
+    except RefusedError as error:
+        report.trouble, report.state = str(error), error.state
+    except Exception as error:  # the others are graded all the same
+        report.trouble = f"the grading itself failed: {error!r}"
+    return tidy(report)
 
 
-def tidy(report: Report) -> None:
-    """Make what a submission has said fit to be shown."""
+def tidy(report: Report) -> Report:
+    """The same, with what a submission has said fit to be shown."""
     report.trouble = clean(report.trouble)
     for outcome in report.outcomes:
         outcome.expected = clean(outcome.expected)
@@ -220,3 +186,4 @@ def tidy(report: Report) -> None:
         outcome.wrote = []  # for the student's eyes
         lines = outcome.came.splitlines()[:SHOWN_LINES]
         outcome.came = "\n".join(clean(line) for line in lines)
+    return report

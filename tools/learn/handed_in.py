@@ -19,7 +19,6 @@ from tools.learn.examine import Report
 from tools.learn.exercises import Exercise
 
 SOURCE_BYTES = 256 * 1024  # nobody writes more for one exercise
-DEPTH = 4  # folders below each other, to look at
 # A folder or a file as Moodle names it: Anna Lee_17_assignsubmission_file_
 MOODLE = re.compile(r"(.+?)_(\d+)_assignsubmission_file_(.*)", re.DOTALL)
 # As Canvas does: leeanna_LATE_17_4711_server.py
@@ -28,30 +27,7 @@ NUMBER = re.compile(r"(?<!\d)0?([1-7])\.([0-9])(?!\d)")  # 02.1, 2.1
 # What might be a submission, wherever it lies.
 HANDED_IN = re.compile(r".+\.(py|txt|zip|tar|gz|tgz|7z|rar|ipynb)", re.I)
 BESIDE = re.compile(r"(__MACOSX|\.)")  # archives bring these along
-SHOWN = 5  # of what was not understood of a student
 Whose = tuple[str, str, str]  # a name, a number, what the file is called
-
-
-@dataclass
-class Result:
-    """What came of one student's exercise.
-
-    state: passed, failed, missing (not handed in) or unclear (something
-    was handed in that was not understood); report: see there.
-    """
-
-    state: str
-    report: Report
-
-    @property
-    def passed(self) -> bool:
-        """Did every test pass?"""
-        return self.state == "passed"
-
-    @property
-    def tests(self) -> int:
-        """How many tests passed."""
-        return sum(o.passed for o in self.report.outcomes)
 
 
 @dataclass
@@ -68,21 +44,13 @@ class Student:
     number: str = ""
     files: dict[str, Path] = field(default_factory=dict)
     unclear: list[str] = field(default_factory=list)
-    results: dict[str, Result] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> list[str]:
-        """The ids of the exercises that passed."""
-        return [k for k, result in self.results.items() if result.passed]
+    results: dict[str, Report] = field(default_factory=dict)
 
     def question(self, graded: Sequence[Exercise]) -> str:
         """What was not understood, if one of these was not found."""
         if not self.unclear or all(e.id in self.files for e in graded):
             return ""
-        more = len(self.unclear) - SHOWN
-        return "not understood: " + ", ".join(self.unclear[:SHOWN]) + (
-            f" and {more} more" if more > 0 else ""
-        )
+        return "not understood: " + ", ".join(self.unclear)
 
 
 def find_students(
@@ -153,46 +121,41 @@ def collect(
 ) -> None:
     """Take what is understood of a file or a folder, note what is not."""
     found: dict[str, list[Path]] = {}
-    for entry in [path] if path.is_file() else walk(path):
+    for entry in [path] if os.path.isfile(path) else walk(path):
         name = rest if entry == path else entry.name
-        match = NUMBER.search(name)
-        only = wanted[0] if len(wanted) == 1 else None
-        if match:
+        if match := NUMBER.search(name):
             found.setdefault(f"0{match[1]}.{match[2]}", []).append(entry)
-        elif only and entry.is_file() and (
-            re.sub(r"-\d+(?=\.)", "", name) == only.file  # Canvas counts
-        ):
-            found.setdefault(only.id, []).append(entry)
-        elif entry.is_symlink() or HANDED_IN.fullmatch(name) or (
-            entry.is_dir()
-        ):
+        elif len(wanted) == 1 and os.path.isfile(entry) and (
+            re.sub(r"-\d+(?=\.)", "", name) == wanted[0].file
+        ):  # Canvas counts
+            found.setdefault(wanted[0].id, []).append(entry)
+        elif os.path.islink(entry) or HANDED_IN.fullmatch(name):
             student.unclear.append(shown(student, entry))
     known = {e.id: e for e in exercises.everything()}
     for key, places in found.items():
-        if key in known and len(places) == 1 and key not in student.files:
-            (place,) = places
-            inner = place / known[key].file
-            student.files[key] = inner if place.is_dir() else place
-            if not os.path.lexists(student.files[key]):
-                del student.files[key]
-                student.unclear.append(
-                    f"{shown(student, place)} (no {known[key].file} in it)"
-                )
-        else:
+        if key not in known or key in student.files or len(places) > 1:
             student.unclear += [shown(student, place) for place in places]
+            continue
+        (file,) = places
+        if os.path.isdir(file):
+            file /= known[key].file
+        if os.path.lexists(file):
+            student.files[key] = file
+        else:
+            student.unclear.append(
+                f"{shown(student, file.parent)} (no {file.name} in it)"
+            )
 
 
 def walk(folder: Path) -> Iterator[Path]:
     """What could be handed in: all files, and the folders of exercises.
 
-    Neither links nor folders of exercises are entered. A folder that is
-    too deep is handed out itself.
+    Neither links nor folders of exercises are entered.
     """
     for here, folders, files in os.walk(folder):
-        deep = len(Path(here).relative_to(folder).parts) >= DEPTH
         inner = {
-            name for name in folders if not deep
-            and not NUMBER.search(name) and not Path(here, name).is_symlink()
+            name for name in folders
+            if not NUMBER.search(name) and not os.path.islink(f"{here}/{name}")
         }
         for name in sorted({*folders, *files} - inner):
             if not BESIDE.match(name):
@@ -226,18 +189,27 @@ def which_exercises(
 
 
 class RefusedError(Exception):
-    """A file that is not examined; the text says why."""
+    """A file that is not examined; the text says why.
+
+    state: what becomes of it, see `Report`.
+    """
+
+    def __init__(self, why: str, state: str = "failed") -> None:
+        super().__init__(why)
+        self.state = state
 
 
-def take(student: Student, exercise: Exercise) -> bytes | None:
-    """A student's file, as bytes; None if it was not handed in.
+def take(student: Student, exercise: Exercise) -> bytes:
+    """A student's file, as bytes.
 
     Raises RefusedError for whatever is not an ordinary file of theirs: a
     link would be followed with our rights.
     """
     path = student.files.get(exercise.id)
     if path is None:
-        return None
+        if question := student.question([exercise]):
+            raise RefusedError(question, "unclear")
+        raise RefusedError("not handed in", "missing")
     name = shown(student, path)
     for part in (path, *path.parents):
         if part == student.folder:

@@ -26,7 +26,6 @@ from tools.common.launch import Launched, LaunchError, why_no_uring
 from tools.learn import desk
 from tools.learn.desk import DeskError
 from tools.learn.examine import Outcome, Report
-from tools.learn.exercises import Exercise
 from tools.servers import SERVERS, Server, by_name
 
 ROUNDS = 3
@@ -205,14 +204,15 @@ def kept() -> dict[str, Rounds]:
     return {}
 
 
-def played() -> list[tuple[Exercise, Report]]:
+def played() -> list[Report]:
     """The games as reports of exercises."""
     found = []
     for seed, rounds in kept().items():
-        name, title = "mystery", "The mystery server"
-        if seed:
-            name, title = f"{name}-{seed}", f"{title}, seed {seed}"
-        report = Report(name, total=ROUNDS)
+        report = Report(
+            f"mystery-{seed}" if seed else "mystery",
+            "The mystery server" + (f", seed {seed}" if seed else ""),
+            total=ROUNDS,
+        )
         for number, (was, said) in enumerate(rounds, 1):
             report.outcomes.append(Outcome(
                 f"round_{number}", f"round {number}: it was {was}",
@@ -220,7 +220,7 @@ def played() -> list[tuple[Exercise, Report]]:
             ))
         if len(rounds) < ROUNDS:
             report.trouble = f"{len(rounds)} of {ROUNDS} rounds were played"
-        found.append((Exercise(
-            name, desk.MY, title, 30, PAGE, "", (), (), "", "", ()
-        ), report))
+        if not report.missing:
+            report.state = "passed"
+        found.append(report)
     return found
