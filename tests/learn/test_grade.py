@@ -27,7 +27,6 @@ from tools.common.launch import eventually
 from tools.learn import cage, exercises, handed_in
 from tools.learn.__main__ import main, read_words
 from tools.learn.examine import LONGEST, examine, processes
-from tools.learn.source import check_source
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -400,6 +399,11 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
+BUSY = "\n".join([
+    "def f():", *(" " * n + "try:" for n in range(1, 20)),
+    " " * 20 + "return",
+    *(" " * n + "finally:\n" + " " * n + " return" for n in range(19, 0, -1)),
+])
 PRINTS = """\
 import sys
 while True:
@@ -413,7 +417,7 @@ ATTACKS: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
     "directory": (Path.mkdir, "is not a file"),
     "pipe": (os.mkfifo, "is not a file"),
     "large": (b" " * (100 << 20), "larger than 256 KB"),
-    "empty": ("", "is empty"),
+    "empty": ("", "it ended: it said nothing"),
     "spy": (SPY, CAGED),
     "kills": (KILLS + WENT_ON, "it went on"),
     "forks": (
@@ -436,8 +440,10 @@ ATTACKS: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
     "terminal": (
         "raise SystemExit('\\x1b[31mred\\x07')\n", r"\\x1b\[31mred"
     ),
-    "nested": ("x = " + "-" * 100_000 + "1\n", "too much is nested"),
-    "not UTF-8": (b"x = '\xff'\n", "server.py"),
+    "nested": ("x = " + "-" * 100_000 + "1\n", "(Memory|Recursion)Error"),
+    "not UTF-8": (b"x = '\xff'\n", "SyntaxError: "),
+    # It would keep ours busy for hours: each level takes twice as long.
+    "busy compiler": (BUSY, "kept the CPU busy|more than .* MB"),
 }
 
 
@@ -577,18 +583,6 @@ def test_what_waits_for_ever_is_ended(tmp_path: Path) -> None:
     path.write_text("import time\ntime.sleep(600)\n")
     report = examine(FIRST, path, longest=1)
     assert report.trouble.startswith("the tests were ended after 1 s")
-
-
-@pytest.mark.thorough
-def test_a_file_that_keeps_the_compiler_busy(tmp_path: Path) -> None:
-    # It would keep ours busy for hours: each level takes twice as long.
-    lines = ["def f():"]
-    lines += [" " * n + "try:" for n in range(1, 20)] + [" " * 20 + "return"]
-    for n in range(19, 0, -1):
-        lines += [" " * n + "finally:", " " * n + " return"]
-    path = tmp_path / "server.py"
-    path.write_text("\n".join(lines))
-    assert "server.py cannot be read" in check_source(path, "server.py")
 
 
 @caged
@@ -767,7 +761,7 @@ def test_gradescope(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "results" / "results.json").read_text())
     (test,) = found["tests"]
     assert (test["score"], test["max_score"]) == (0, FIRST.minutes)
-    assert test["status"] == "failed" and "line 1: " in test["output"]
+    assert test["status"] == "failed" and "line 1)" in test["output"]
 
 
 @pytest.mark.thorough

@@ -70,10 +70,10 @@ def find_students(
         elif not path.is_dir():
             wrong.append(f"there is no folder {typed}")
         else:
-            for entry, whose in people(path, len(folders) == 1):
+            for entry in everybodys(path) if len(folders) == 1 else [path]:
+                whose = named(entry.name)
                 if entry != path and not whose:
-                    if not BESIDE.match(entry.name):
-                        wrong.append(f"whose is {entry.name}, in {typed}?")
+                    wrong.append(f"whose is {entry.name}, in {typed}?")
                     continue
                 name, number, rest = whose or (path.name, "", "")
                 key = (name, number) if whose else path
@@ -88,32 +88,23 @@ def find_students(
     return students, wrong
 
 
-def people(
-    folder: Path, of_all: bool
-) -> list[tuple[Path, Whose | None]]:
-    """What lies in a folder, and whose it is; None: it is one student's.
+def everybodys(folder: Path) -> list[Path]:
+    """What lies in a folder of many students; the folder if it is none.
 
-    of_all: it may be everybody's. A student's must not be: who lays a file
-    with a neighbour's name in it would hand in for that one.
+    Never a student's: who lays a file with a neighbour's name in it would
+    hand in for that one.
     """
-    if named(folder.name) or not of_all:
-        return [(folder, named(folder.name))]
-    inside = [(path, named(path.name)) for path in entries(folder)]
-    return inside if any(whose for _, whose in inside) else [(folder, None)]
+    _, folders, files = next(os.walk(folder), ("", [], []))
+    names = sorted(n for n in [*folders, *files] if not BESIDE.match(n))
+    if named(folder.name) or not any(map(named, names)):
+        return [folder]
+    return [folder / name for name in names]
 
 
 def named(name: str) -> Whose | None:
     """Whose this is by Moodle's or Canvas's name, and the file's name."""
     match = MOODLE.fullmatch(name) or CANVAS.fullmatch(name)
     return (match[1], match[2], match[3]) if match else None
-
-
-def entries(folder: Path) -> list[Path]:
-    """What lies in a folder, in order; nothing if it cannot be read."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
 
 
 def collect(

@@ -23,7 +23,6 @@ from tools.learn import student
 from tools.learn.student import Program, Serving, Wrong
 
 Start = Callable[..., Serving]
-PROGRAM = pytest.StashKey[Program]()
 STORIES = 3  # of so many clients, or one more, in a message
 # A traceback up to its last line: Python writes it line by line.
 WHOLE = re.compile(r"^Traceback \(most.*\n(?: .*\n)+\S.*\n", re.M)
@@ -66,7 +65,6 @@ def program(request: pytest.FixtureRequest) -> Iterator[Program]:
         json.loads(config.getoption("--python")),
         config.getoption("--home"),
     )
-    request.node.stash[PROGRAM] = found
     yield found
     found.end()
 
@@ -96,14 +94,11 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(
-    pyfuncitem: pytest.Function,
-) -> Generator[None, object, object]:
+def pytest_pyfunc_call() -> Generator[None, object, object]:
     """A test has passed only if its servers came through it as well."""
     result = yield
-    if found := pyfuncitem.stash.get(PROGRAM, None):
-        for serving in found.running:
-            serving.expect_alive()
+    for serving in student.servers:
+        serving.expect_alive()
     return result
 
 
@@ -122,9 +117,8 @@ def pytest_runtest_makereport(
         }
         if call.excinfo is not None:
             line |= explain(call.excinfo.value)
-            if found := item.stash.get(PROGRAM, None):
-                line["came"] = on_terminals(found, str(line["came"]))
-                line["wrote"] = found.wrote()
+            line["came"] = on_terminals(str(line["came"]))
+            line["wrote"] = student.wrote()
         with open(item.config.getoption("--outcomes"), "a") as file:
             file.write(json.dumps(line) + "\n")
     return report
@@ -152,16 +146,15 @@ def explain(error: BaseException) -> dict[str, object]:
     return {"story": story, "expected": expected, "came": came}
 
 
-def on_terminals(program: Program, came: str) -> str:
+def on_terminals(came: str) -> str:
     """What came, and the traceback that a server wrote meanwhile.
 
     Nothing says so well what is wrong as the student's own error. It may
     come a moment after the connection has been closed.
     """
-    running = program.running
 
     def said() -> list[str]:
-        texts = [serving.complaints for serving in running]
+        texts = [serving.complaints for serving in student.servers]
         return [text for text in texts if WHOLE.search(text)]
 
     student.eventually(said, TRACEBACK_SECONDS)

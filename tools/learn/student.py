@@ -50,7 +50,7 @@ PYTHON = ["sh", "-c", 'ulimit -f 32768; exec "$0" "$@"', sys.executable]
 
 # What the visitors of the current test did; the plugin shows it.
 visitors: list["Visitor"] = []
-# What runs for the current test.
+# What runs for the current test, or has run.
 servers: list["Serving"] = []
 
 
@@ -396,8 +396,6 @@ class Program:
         self.path = path
         self.home = home or path.parent
         self.python = list(python or PYTHON)
-        self.running: list[Serving] = []
-        self.answering: Serving | None = None
 
     def start(self, *options: str, descriptors: int = 0) -> "Serving":
         """Start it as a server on a free port, wait until it is ready.
@@ -406,14 +404,19 @@ class Program:
         many it may open (``ulimit -n``). Raises Wrong if it does not come
         up.
         """
-        words = [*self.python, "-u", str(self.path), *options]
+        words = [str(self.path), *options]
         for option, value in (("--port", "0"), ("--delay", "0.05")):
             words += [] if option in words else [option, value]
+        server = self.run(words, descriptors)
+        server.expect_ready()
+        return server
+
+    def run(self, words: Sequence[str], descriptors: int = 0) -> "Serving":
+        """Start Python with these words."""
+        words = [*self.python, "-u", *words]
         server = Serving(words, cwd=self.home, descriptors=descriptors)
         server.file = self.path.name
-        self.running.append(server)
         servers.append(server)
-        server.expect_ready()
         return server
 
     @contextlib.contextmanager
@@ -489,41 +492,25 @@ class Program:
             "print('\\0' + json.dumps({k: v for k, v in found.items()"
             " if k.isupper()}))"
         )
-        words = [*self.python, "-u", "-c", code, str(self.path)]
-        self.answering = Serving(words, cwd=self.home)
-        servers.append(self.answering)
-        status = self.answering.wait(START_SECONDS)
+        running = self.run(["-c", code, str(self.path)])
+        running.waited = True
+        status = running.wait(START_SECONDS)
         if status is None:
             raise Wrong(
                 "that it ends", f"it still ran {START_SECONDS:g} s later"
             )
         if status:
-            raise Wrong(
-                "that it runs", last_error(self.answering.complaints)
-            )
+            raise Wrong("that it runs", last_error(running.complaints))
         try:
-            found = json.loads(self.answering.output.rpartition("\0")[2])
+            found = json.loads(running.output.rpartition("\0")[2])
         except ValueError:
             raise Wrong("that it runs to its end", "it ended before") from None
         return dict(found)
 
-    def wrote(self) -> list[str]:
-        """The end of what it wrote, without the ready line, in lines."""
-        programs = [p for p in (*self.running, self.answering) if p]
-        printed = "".join(
-            READY.sub("", p.output).partition("\0")[0] for p in programs
-        )
-        complained = "".join(p.complaints for p in programs)
-        return [
-            *last_lines("Your program printed:", printed),
-            *last_lines("On stderr:", complained),
-        ]
-
     def end(self) -> None:
         """Kill whatever still runs."""
-        for program in [*self.running, self.answering]:
-            if program:
-                program.kill()
+        for each in servers:
+            each.kill()
         servers.clear()
 
 
@@ -798,13 +785,25 @@ def last_error(text: str) -> str:
     calls = [m for line in lines if (m := LAST_CALL.match(line))]
     own = [m for m in calls if m[1] not in OURS]
     where = ""
-    if calls and "Traceback" in text:
+    if calls:
         call = next(
             (m for m in reversed(own) if "/lib/python" not in m.string),
             calls[-1],
         )
         where = f" ({call[1]}, line {call[2]})"
     return lines[-1].strip()[:MOST_SHOWN] + where
+
+
+def wrote() -> list[str]:
+    """The end of what the servers wrote, without the ready line, in lines."""
+    printed = "".join(
+        READY.sub("", each.output).partition("\0")[0] for each in servers
+    )
+    complained = "".join(each.complaints for each in servers)
+    return [
+        *last_lines("Your program printed:", printed),
+        *last_lines("On stderr:", complained),
+    ]
 
 
 def last_lines(label: str, text: str) -> list[str]:
