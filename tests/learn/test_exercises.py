@@ -1,12 +1,10 @@
 """Every exercise: its starter fails as recorded, its solutions pass.
 
-And no other file of ours does: who copies that one has learnt nothing.
+And no server near it does: who copies that one has learnt nothing.
 """
 
 import contextlib
 import multiprocessing
-import re
-import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -19,7 +17,7 @@ from tools.learn.examine import Report, examine
 from tools.learn.exercises import FAMILIES, WEB, Exercise
 from tools.learn.record import SEED, text_of
 from tools.learn.tables import tables
-from tools.servers import ROOT
+from tools.servers import ROOT, SERVERS
 from tools.servers import by_name as server_by_name
 
 EVERYTHING = exercises.everything()
@@ -29,23 +27,13 @@ QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
 MOST_LINES = 84  # of a starter: it shows its idea, on one page
 BESIDE = 5  # files are examined at the same time: most of it is waiting
 Pair = tuple[Exercise, Path]
-MODULES = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
-SETS = re.compile(r"^[A-Z_]+(?= =)", re.MULTILINE)
 
 
-
-def test_three_a_step() -> None:
+def test_three_a_step_and_no_folder_is_overlooked() -> None:
     steps = [e.step for e in EVERYTHING]
-    assert len(EVERYTHING) >= 21
     assert all(steps.count(step) >= 3 for step in range(1, 8))
-    assert {e.step for e in EVERYTHING if e.another} == set(range(1, 8))
-
-
-def test_no_folder_is_overlooked() -> None:
-    folders = {p for p in ROOT.glob("0*/exercises/*") if p.is_dir()}
-    assert {p for p in folders if not p.name.startswith("_")} == {
-        e.folder for e in EVERYTHING
-    }
+    folders = {p.parent for p in ROOT.glob("0*/exercises/*/test_*.py")}
+    assert folders == {e.folder for e in EVERYTHING}
     assert len({e.id for e in EVERYTHING}) == len(EVERYTHING)
 
 
@@ -65,16 +53,6 @@ def test_what_lies_beside_several_is_the_same() -> None:
 
 
 @each
-def test_what_is_shared_is_the_steps_own(exercise: Exercise) -> None:
-    step = exercise.folder.parents[1]
-    found = exercise.companions()
-    shared = {WEB, *FAMILIES} & {*found}
-    assert (WEB in shared) == bool(exercise.like)
-    for name in shared:
-        assert found[name] == (step / name).read_text("utf-8")
-
-
-@each
 def test_complete(exercise: Exercise) -> None:
     for path in (exercise.starter, exercise.solution, exercise.tests):
         assert path.is_file(), path
@@ -85,6 +63,12 @@ def test_complete(exercise: Exercise) -> None:
     assert len(exercise.hints) >= 2 and all(exercise.hints)
     if exercise.like:
         assert server_by_name(exercise.like).step <= exercise.step
+    found = exercise.companions()  # what is shared is the step's own
+    shared = {WEB, *FAMILIES} & {*found}
+    assert (WEB in shared) == bool(exercise.like)
+    for name in shared:
+        path = exercise.folder.parents[1] / name
+        assert found[name] == path.read_text("utf-8")
 
 
 def examined(*files: str) -> pytest.MarkDecorator:
@@ -103,7 +87,7 @@ def examined(*files: str) -> pytest.MarkDecorator:
 
 @contextlib.contextmanager
 def examining(
-    pairs: Iterable[Pair], **how: Any
+    pairs: Iterable[Pair], first_only: bool = False
 ) -> Iterator[dict[Pair, Future[Report]]]:
     """Meanwhile the tests run on these files, several at a time."""
     context = multiprocessing.get_context("forkserver")
@@ -112,7 +96,8 @@ def examining(
         try:
             yield {
                 pair: pool.submit(
-                    examine, *pair, seed=SEED, here=True, **how
+                    examine, *pair, seed=SEED, here=True,
+                    first_only=first_only,
                 )
                 for pair in pairs
             }
@@ -155,46 +140,13 @@ def test_solution_passes(tried: Pair, report: Report) -> None:
     assert report.passed, text_of(report)
 
 
-def may_pass(exercise: Exercise, path: Path) -> bool:
-    """Can it begin to run beside the files of this exercise?
-
-    A server finds what it imports there, and it (or one of them) prints the
-    ready line; another file sets a name in capitals that is asked for.
+def others(exercise: Exercise) -> list[Path]:
+    """What could be copied: the servers of its step and of those beside it,
+    and what solves the step's other exercises.
     """
-    text = path.read_text("utf-8")
-    if not exercise.like:
-        asked = SETS.findall(exercise.solution.read_text("utf-8"))
-        return bool({*asked} & {*SETS.findall(text)})
-    beside = {name.removesuffix(".py") for name in exercise.companions()}
-    found = {*MODULES.findall(text)}
-    return found <= beside | sys.stdlib_module_names and (
-        bool(found & beside) or "Serving on " in text
-    )
-
-
-def others(exercise: Exercise) -> Iterator[Path]:
-    """The files that may pass and are not its own; no text twice.
-
-    Servers of its step and beside it; of other files, all there are.
-    """
-    own = {exercise.starter, exercise.solution, exercise.another}
-    seen = set()
-    for path in sorted({*ROOT.glob("0*/**/*.py")} - own):
-        text = path.read_text("utf-8")
-        step = path.relative_to(ROOT).parts[0]
-        away = abs(int(step[:2]) - exercise.step)
-        near = not away or (away == 1 and path == ROOT / step / "server.py")
-        tests = path.name.startswith("test_")
-        if (near or not exercise.like) and not tests and text not in seen:
-            seen.add(text)
-            if may_pass(exercise, path):
-                yield path
-
-
-@each
-def test_what_could_pass_is_tried(exercise: Exercise) -> None:
-    for path in (exercise.starter, exercise.solution, exercise.another):
-        assert not path or may_pass(exercise, path)
+    near = {s.path for s in SERVERS if abs(s.step - exercise.step) < 2}
+    folders = exercise.folder.parent.glob("[0-9]_*/solution.py")
+    return sorted(near | {*folders} - {exercise.solution})
 
 
 @pytest.mark.slow
@@ -202,8 +154,7 @@ def test_what_could_pass_is_tried(exercise: Exercise) -> None:
 @each
 def test_no_other_file_passes(exercise: Exercise) -> None:
     pairs = [(exercise, path) for path in others(exercise)]
-    how = {"first_only": True, "hardest_first": True}
-    with examining(pairs, **how) as running:
+    with examining(pairs, first_only=True) as running:
         passing = [
             path for (_, path), future in running.items()
             if future.result().passed

@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -687,20 +686,20 @@ TEACH = ROOT / "docs" / "teach"
 FILES = TEACH / "files"
 
 
-def run_in(folder: Path, *words: str | Path, **more: str) -> str:
-    """What a program prints; its status is 0."""
-    return subprocess.run(
-        words, cwd=folder, env={**os.environ, **more}, check=True,
-        stdout=subprocess.PIPE, text=True,
-    ).stdout
-
-
 def test_the_lines_of_the_page(group: Class) -> None:
     group.hand_in("anna_7_assignsubmission_file_", SOLUTION)
     group.hand_in("ben", STARTER)
     group.path("cleo")
     group.grade(status=2)
-    run_in(group.folder, sys.executable, FILES / "reports.py", group.json.name)
+
+    def run(*words: str | Path) -> str:
+        """What Python prints with these words."""
+        return subprocess.run(
+            [sys.executable, *words], cwd=group.folder, check=True,
+            stdout=subprocess.PIPE, text=True,
+        ).stdout
+
+    run(FILES / "reports.py", group.json.name)
     said = (group.folder / "reports" / "ben.md").read_text()
     assert f"## 02.1 {FIRST.title}: failed\n" in said
     assert "    Expected: " in said and said.count("    FAILED: ") == 3
@@ -709,7 +708,7 @@ def test_the_lines_of_the_page(group: Class) -> None:
     ).read_text()
     page = (TEACH / "grading.md").read_text()
     glance, *tables = (
-        run_in(group.folder, sys.executable, "-c", code)
+        run("-c", code)
         for code in re.findall(r"``` python\n(.*?)```", page, re.DOTALL)
     )
     assert glance.startswith("1 of 2 failed 02.1 ")
@@ -726,65 +725,6 @@ def test_the_lines_of_the_page(group: Class) -> None:
     assert [row[:3] for row in moodle[1:]] == [
         ["Participant 7", "anna", most], ["", "ben", "0"], ["", "cleo", ""],
     ]
-
-
-def learn_sh(folder: Path) -> Path:
-    """./learn.sh of this repository, in another folder."""
-    path = folder / "learn.sh"
-    path.write_text(
-        f"#!/bin/sh\ncd {shlex.quote(str(ROOT))}\nSEVEN_CALLER=$OLDPWD exec "
-        f'{shlex.quote(sys.executable)} -m tools.learn "$@"\n'
-    )
-    path.chmod(0o755)
-    return path
-
-
-def hand_in_nonsense(folder: Path) -> Path:
-    """A student's folder; Python cannot read the file in it."""
-    (folder / "02.1").mkdir(parents=True)
-    (folder / "02.1" / "server.py").write_text("x = (\n")
-    return folder
-
-
-@pytest.mark.thorough
-def test_gradescope(tmp_path: Path) -> None:
-    work = hand_in_nonsense(tmp_path / "submission")
-    (tmp_path / "results").mkdir()
-    script = (FILES / "gradescope" / "run_autograder").read_text()
-    for name, here in (
-        ("/opt/seven-servers/learn.sh", learn_sh(tmp_path)),
-        ("/autograder", work.parent), ("/tmp/graded", tmp_path / "graded"),
-    ):
-        assert name in script
-        script = script.replace(name, str(here))
-    run_in(tmp_path, "bash", "-c", script)
-    found = json.loads((tmp_path / "results" / "results.json").read_text())
-    (test,) = found["tests"]
-    assert (test["score"], test["max_score"]) == (0, FIRST.minutes)
-    assert test["status"] == "failed" and "line 1)" in test["output"]
-
-
-@pytest.mark.thorough
-def test_classroom_50(tmp_path: Path) -> None:
-    source, work = tmp_path / "source", hand_in_nonsense(tmp_path / "work")
-    source.mkdir()
-    learn_sh(source)
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"],
-                  ["tag", "v1.0.0"]):
-        run_in(source, "git", "-c", "user.name=x", "-c", "user.email=x@x",
-               *words)
-    names = ("CLASSROOM", "ASSIGNMENT", "ASSIGNMENT_TYPE", "USERNAME",
-             "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL")
-    run_in(work, sys.executable, FILES / "classroom50" / "autograder.py",
-           **dict.fromkeys(names, "x"), SEVEN_SOURCE=f"file://{source}")
-    found = json.loads((work / "result.json").read_text())
-    # By schemas/result-v1.schema.json of foundation50/classroom50.
-    assert set(found) == {
-        "schema", "classroom", "assignment", "assignment_type", "owner",
-        "submission", "commit", "release", "review", "datetime", "score",
-        "max-score", "tests",
-    }
-    assert found["score"] == 0 and not found["tests"][0]["passed"]
 
 
 def test_the_workflow() -> None:

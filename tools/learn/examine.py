@@ -108,7 +108,6 @@ def examine(
     path: Path,
     *,
     first_only: bool = False,
-    hardest_first: bool = False,
     seed: int | None = None,
     longest: float = LONGEST,
     here: bool = False,
@@ -117,9 +116,8 @@ def examine(
 ) -> Report:
     """Run the tests of an exercise on the file at path.
 
-    first_only: stop at the first test that fails; hardest_first: begin
-    with those that the starter fails; seed: for tests that throw dice;
-    longest: seconds for all tests; here: in this process, which is
+    first_only: stop at the first test that fails; seed: for tests that
+    throw dice; longest: seconds for all tests; here: in this process, which is
     quicker and has no such limit, for files that we know; caged: see
     `cage`; look: says now and then why the tests have to end, "" if they
     need not. Raises UnseenError where this system shows no processes.
@@ -141,7 +139,6 @@ def examine(
             "--outcomes", str(outcomes), str(exercise.tests),
         ]
         words += ["-x"] if first_only else []
-        words += ["--hardest-first"] if hardest_first else []
         words += [] if seed is None else ["--seed", str(seed)]
         words += ["--python", json.dumps(cage.python(outer))] * caged
         ended = time.monotonic() + longest

@@ -2,9 +2,8 @@
 
 Options: --student PATH, the student's file; --home PATH, where it runs;
 --python WORDS, how Python is run for it (JSON); --seed NUMBER, for the
-dice; --hardest-first, the tests that the starter fails, before all others;
---outcomes PATH, where a line of JSON is written for each test, with what a
-student should read if it failed.
+dice; --outcomes PATH, where a line of JSON is written for each test, with
+what a student should read if it failed.
 """
 
 import json
@@ -36,17 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--home", type=Path)
     group.addoption("--python", default="[]")
     group.addoption("--seed", type=int)
-    group.addoption("--hardest-first", action="store_true")
     group.addoption("--outcomes", required=True)
-
-
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Put those first that the starter fails, as recorded."""
-    if config.getoption("--hardest-first"):
-        said = (config.rootpath / "messages.txt").read_text("utf-8")
-        items.sort(key=lambda item: f"FAILED: {title(item)}\n" not in said)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
