@@ -4,26 +4,23 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
-import psutil
 import pytest
 
-from tests.marks import Patch, Said
+from tests.learn.conftest import FIRST, Desk
+from tests.marks import Patch
 from tools.common.files import lay_out
-from tools.learn import cage, exercises
-from tools.learn import desk as learn_desk
-from tools.learn.__main__ import main
-from tools.learn.examine import MARK, processes
+from tools.learn import cage
 from tools.learn.student import LEFT_BYTES, Program, Wrong, eventually
 from tools.servers import ROOT
 
-FIRST = exercises.by_id("02.1")
 STARTER = FIRST.starter.read_text()
 SOLUTION = FIRST.solution.read_text()
 # A server that gives the same response to everybody.
@@ -38,45 +35,6 @@ while True:
         sock.recv(4096)
         sock.sendall(%r)
 """
-
-
-class Desk:
-    """A student's desk in a folder of its own."""
-
-    def __init__(self, my: Path, capture: Said) -> None:
-        self.my = my
-        self.file = my / FIRST.id / FIRST.file
-        self.capture = capture
-
-    def run(self, *words: str, status: int = 0) -> str:
-        """./learn.sh with these words; what it said."""
-        done = main(words)
-        said = "".join(self.capture.readouterr())
-        assert done == status, said
-        return said
-
-    def check(self, text: str | bytes, status: int = 1) -> str:
-        """What is said of this file; nothing that it started is left."""
-        data = text.encode() if isinstance(text, str) else text
-        self.file.write_bytes(data)
-        said = self.run("check", "02.1", status=status)
-        assert not processes(self.has_started)
-        return said
-
-    def has_started(self, process: psutil.Process) -> bool:
-        """Is it of an examination at this desk?"""
-        known = process.environ()
-        return MARK in known and known.get("SEVEN_TEST") == str(self.my)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> Desk:
-    """Nothing is begun."""
-    my = tmp_path / "my"
-    monkeypatch.setattr(learn_desk, "MY", my)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("SEVEN_TEST", str(my))
-    return Desk(my, capsys)
 
 
 @pytest.fixture
@@ -298,35 +256,28 @@ def test_report(begun: Desk) -> None:
     assert len(ElementTree.parse(junit).findall(".//failure")) == 5
 
 
-def said_until(begins: str, lines: Iterable[str]) -> str:
-    """The next lines, up to the one that begins so."""
-    said = ""
-    for line in lines:
-        said += line
-        if line.startswith(begins):
-            break
-    return said
-
-
-@pytest.mark.thorough
-def test_watch_checks_again_on_save(begun: Desk) -> None:
-    watching = subprocess.Popen(
-        [sys.executable, "-u", "-m", "tools.learn", "watch", "02.1"],
-        cwd=ROOT, env={**os.environ, "SEVEN_MY": str(begun.my)},
-        stdout=subprocess.PIPE, text=True,
-    )
-    assert watching.stdout
-    waits = "Waiting for you to save"
-    try:
-        assert "Passed." not in said_until(waits, watching.stdout)
+def test_watch_checks_again_on_save(begun: Desk, monkeypatch: Patch) -> None:
+    def save() -> None:
         begun.file.write_text(SOLUTION)
-        assert "Passed." in said_until(waits, watching.stdout)
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(10) == 130
-    finally:
-        watching.kill()
-        watching.wait()
-        watching.stdout.close()
+        os.utime(begun.file, (1, 1))  # a clock need not have moved on
+
+    between: Iterator[Callable[[], object]] = iter(
+        [list, save, list, begun.file.unlink, list, list]
+    )
+
+    def sleep(seconds: float) -> None:
+        for happens in between:
+            happens()
+            return
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tools.learn.__main__.time", SimpleNamespace(
+        sleep=sleep, strftime=time.strftime
+    ))
+    said = begun.run("watch", "02.1", status=130)
+    first, second, rest = said.split("Waiting for you to save")
+    assert "Expected:" in first and "Passed." in second
+    assert rest.count("is gone. Waiting ...") == 1
 
 
 FORKS = """

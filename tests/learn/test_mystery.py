@@ -1,6 +1,5 @@
 """./learn.sh mystery: what gives each server away, and how a game goes."""
 
-import io
 import itertools
 import json
 import os
@@ -15,11 +14,11 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from tests.marks import Patch, Said
+from tests.learn.conftest import Desk
+from tests.marks import Patch
 from tests.process import eventually
 from tools.common.raw_client import GET_CLOSE, Client
-from tools.learn import desk, mystery
-from tools.learn.__main__ import main
+from tools.learn import mystery
 from tools.learn.mystery import ALIKE, ANSWERS
 from tools.learn.student import alive
 from tools.servers import NO, POOL, ROOT, SERVERS, YES, by_name
@@ -114,26 +113,12 @@ def test_an_answer(typed: str, meant: str) -> None:
 # A game ---------------------------------------------------------------------
 
 
-class Game:
-    """./learn.sh in this process, and what a student types."""
-
-    def __init__(self, patch: Patch, capture: Said) -> None:
-        self.patch, self.capture = patch, capture
-
-    def run(self, *words: str, typed: str = "") -> tuple[int, str]:
-        """Its status, and what it said."""
-        self.patch.setattr(sys, "stdin", io.StringIO(typed))
-        status = main(words)
-        return status, "".join(self.capture.readouterr())
-
-
 @pytest.fixture
-def game(tmp_path: Path, monkeypatch: Patch, capsys: Said) -> Iterator[Game]:
-    monkeypatch.setattr(desk, "MY", tmp_path)
+def game(desk: Desk, monkeypatch: Patch) -> Iterator[Desk]:
+    """Requests do not wait; how signals are handled is put back."""
     monkeypatch.setattr(mystery, "DELAY", 0)
-    monkeypatch.setenv("COLUMNS", "100")
     before = {n: signal.getsignal(n) for n in mystery.ENDINGS}
-    yield Game(monkeypatch, capsys)
+    yield desk
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -144,40 +129,34 @@ def gone(said: str) -> bool:
     return bool(pids) and not any(map(psutil.pid_exists, pids))
 
 
-def test_a_game_is_graded_and_its_first_outcome_stays(game: Game) -> None:
+def test_a_game_is_graded_and_its_first_outcome_stays(game: Desk) -> None:
     right = mystery.drawn(SEED)
     wrong = next(name for name in ANSWERS if name not in right)
-    words = ("mystery", "--seed", str(SEED))
-    status, said = game.run(
-        *words, typed=f"nonsense\n{right[0]}\n\n{wrong}\n\n{right[2]}\n\n",
-    )
-    assert status == 1 and "2 of 3 right" in said
+    typed = f"nonsense\n{right[0]}\n\n{wrong}\n\n{right[2]}\n\n"
+    said = game.run("mystery", "--seed", str(SEED), typed=typed, status=1)
+    assert "2 of 3 right" in said
     assert "No server is called 'nonsense'" in said
     assert said.count("Yes: it is") == 2 and said.count("No: it is") == 1
     for name in right:
         for clue, _ in mystery.evidence(name):
             assert clue.words[clue.signs[name]] in said
     assert gone(said)
-
-    status, said = game.run("report")
-    assert status == 1 and "2/3" in said and f", seed {SEED}" in said
+    typed = "\n\n".join(right) + "\n\n"
+    said = game.run("mystery", "--seed", str(SEED), typed=typed)
+    assert "your first game counts" in said
+    said = game.run("report", status=1)
+    assert "2/3" in said and f", seed {SEED}" in said
     assert f"round 2: it was {right[1]}" in said
 
-    status, said = game.run(*words, typed="\n\n".join(right) + "\n\n")
-    assert status == 0 and "your first game counts" in said
-    assert "2/3" in game.run("report")[1]
 
-
-def test_a_game_that_was_left_counts_as_far_as_it_went(game: Game) -> None:
-    status, said = game.run("mystery", typed="nonsense\n")
-    assert status == 130 and gone(said)
-    assert "nothing is begun" in game.run("report")[1]
-
-    game.run("mystery", "--seed", str(SEED), typed="01\n")
-    junit = desk.MY / "junit.xml"
-    status, said = game.run("report", "--json", "--junit", str(junit))
+def test_a_game_that_was_left_counts_as_far_as_it_went(game: Desk) -> None:
+    assert gone(game.run("mystery", typed="nonsense\n", status=130))
+    assert "nothing is begun" in game.run("report", status=2)
+    game.run("mystery", "--seed", str(SEED), typed="01\n", status=130)
+    junit = game.my / "junit.xml"
+    said = game.run("report", "--json", "--junit", str(junit), status=1)
     (found,) = json.loads(said)
-    assert status == 1 and found["trouble"] == "1 of 3 rounds were played"
+    assert found["trouble"] == "1 of 3 rounds were played"
     error = ElementTree.parse(junit).find(".//error")
     assert error is not None and error.get("message") == found["trouble"]
 
