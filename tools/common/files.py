@@ -1,12 +1,14 @@
 """The one way to save a file and to read data, with clear errors."""
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 LONGEST = 2000  # characters of a value that stands on one line
 
@@ -39,6 +41,28 @@ def lay_out(
         (folder / name).chmod(0o444)
     folder.chmod(0o555)
     return folder
+
+
+def open_theirs(file: Path) -> IO[bytes]:
+    """Open an ordinary file that somebody else has made, to read it.
+
+    Raises OSError, whose strerror says why, also for a link, which would
+    be followed with our rights, and for what would keep us waiting.
+    """
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+    try:
+        opened = open(file, "rb", opener=opener)  # noqa: SIM115
+    except OSError as error:
+        why = {errno.ENOENT: "there is none", errno.ELOOP: "it is a link"}
+        said = f"it cannot be opened: {error.strerror}"
+        raise OSError(error.errno, why.get(error.errno or 0, said)) from None
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    return opened
 
 
 def save_json(file: Path, data: Any) -> Path:

@@ -8,11 +8,11 @@ read, as bytes. What is not understood is kept by name, for the teacher.
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.common.files import open_theirs
 from tools.learn import desk, exercises
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report
@@ -210,19 +210,10 @@ def take(student: Student, exercise: Exercise) -> bytes:
                 f"{shown(student, part)} is a link: hand in the file itself"
             )
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_theirs(path) as file:
+            source = file.read(SOURCE_BYTES + 1)
     except OSError as error:
-        raise RefusedError(
-            f"{name} cannot be read: {error.strerror}"
-        ) from None
-    try:
-        look = os.fstat(opened)
-        if not stat.S_ISREG(look.st_mode):
-            raise RefusedError(f"{name} is not a file")
-        if look.st_size > SOURCE_BYTES:
-            raise RefusedError(
-                f"{name} is larger than {SOURCE_BYTES // 1024} KB"
-            )
-        return os.read(opened, SOURCE_BYTES)
-    finally:
-        os.close(opened)
+        raise RefusedError(f"{name}: {error.strerror}") from None
+    if len(source) > SOURCE_BYTES:
+        raise RefusedError(f"{name} is larger than {SOURCE_BYTES // 1024} KB")
+    return source

@@ -6,14 +6,12 @@ read, with what was sent and what came back.
 """
 
 import contextlib
-import errno
 import json
 import os
 import re
 import select
 import signal
 import socket
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +20,7 @@ from typing import IO, Any
 
 import psutil
 
-from tools.common.files import lay_out
+from tools.common.files import lay_out, open_theirs
 from tools.common.launch import READY, Launched
 from tools.common.raw_client import Client, NoResponse, Response
 
@@ -448,23 +446,12 @@ class Program:
         read itself, or keep us waiting.
         """
         wanted = f"a file {name} that the program has written"
-
-        def opener(path: str, flags: int) -> int:
-            return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
         try:
-            file = open(self.home / name, "rb", opener=opener)  # noqa: SIM115
+            file = open_theirs(self.home / name)
         except OSError as error:
-            why = {errno.ENOENT: "there is none", errno.ELOOP: "it is a link"}
-            came = why.get(
-                error.errno or 0, f"it cannot be opened: {error.strerror}"
-            )
-            raise Wrong(wanted, came) from None
+            raise Wrong(wanted, str(error.strerror)) from None
         with file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise Wrong(wanted, "it is no ordinary file")
-            if found.st_nlink > 1:
+            if os.fstat(file.fileno()).st_nlink > 1:
                 raise Wrong(wanted, "it is a link")
             yield file
 
