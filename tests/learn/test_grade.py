@@ -303,83 +303,71 @@ for _ in range(900):
         time.sleep(60)
         os._exit(0)
 """
-# It tells what came of each thing it tried.
-SPY = """\
+# What a submission tries: an expression that has to fail, or to be false.
+TRIES = {
+    "a neighbour's file": "open(known['other'])",
+    "the neighbours": "os.listdir(known['folder'])",
+    "a copy of the solution": "open(known['copy'])",
+    "our code": "write(known['hostile'], 1)",
+    "devices": "write('/dev/hostile', 1)",
+    "a file without end": "write('huge', 100)",
+    "our ports": "socket.create_connection(('127.0.0.1', known['port']))",
+    "our sockets": "socket.socket(socket.AF_UNIX).connect(known['socket']) "
+    "is None",
+    "own environment": "'SECRET' in str(os.environ)",
+    **{f"environment of {pid}": f"holds({pid})"
+       for pid in ("1", "os.getppid()", "known['pid']")},
+    "memory": "open(f'/proc/{known[\"pid\"]}/mem', 'rb')",
+    "grader": "os.kill(known['pid'], 0) is None",
+    "terminal": "os.open(known['terminal'], os.O_RDWR)",
+    "tty": "os.open('/dev/tty', os.O_RDWR)",
+    "keys": "kernel.syscall(known['keyctl'], 10, -3, b'user', b'seven', 0) "
+    "> 0",
+    "passwords": "open('/etc/passwd')",
+    "programs": "open('/usr/bin/env')",
+    "more": "{*os.listdir('/usr')} - {'lib', 'lib32', 'lib64', 'share', "
+    "'bin'}",
+    "library": "open(os.__file__, 'ab')",
+    "python": "open(os.path.realpath(sys.executable), 'ab')",
+    "cores": "open('/proc/sys/kernel/core_pattern', 'w')",
+    "results": "{*os.listdir(here + '/../..')} - {'read', 'place'}",
+    **{f"moves {path}": f"moves({path})" for path in (
+        "here", "os.path.dirname(here)", "os.getcwd()", "__file__")},
+    "own file": "open(__file__, 'ab')",
+    "own folder": "os.chmod(here, 0o777) is None",
+    "our descriptors": "len(os.listdir('/proc/self/fd')) > 4",
+    # As root in a namespace of its own.
+    "remount": "kernel.unshare(0x10020000) == 0 and kernel.mount("
+    "None, b'/usr/lib', None, 0x1020, None) == 0",
+    "umount": "kernel.umount2(b'/proc', 2) == 0",
+    "many descriptors": "[os.dup(0) for _ in range(5000)]",
+}
+SPY = f"tries = {TRIES!r}" + """
 import ctypes, os, socket, sys
-told, reached = [], []
-def tries(name, what):
-    try:
-        what()
-        told.append(f"{name}: done")
-    except OSError as error:
-        told.append(f"{name}: {error.strerror}")
+kernel = ctypes.CDLL(None)
+here = os.path.dirname(os.path.abspath(__file__))
 def write(path, size):
     with open(path, "wb") as file:
         for _ in range(size):
             file.write(bytes(1 << 20))
-tries("reads", lambda: open(known["other"]))
-tries("writes", lambda: write(known["hostile"], 1))
-tries("fills", lambda: write("/dev/hostile", 1))
-tries("connects", lambda: socket.create_connection(
-    ("127.0.0.1", known["port"])))
-tries("huge", lambda: write("huge", 100))
-kernel = ctypes.CDLL(None, use_errno=True)
-def reaches(name, what):
-    try:
-        if what():
-            reached.append(name)
-    except OSError:
-        pass
-def holds(path, word):
-    with open(path, "rb") as file:
-        return word in file.read()
-grader = known["pid"]
-reaches("own environment", lambda: "SECRET" in str(os.environ))
-for pid in ("1", os.getppid(), grader):
-    reaches("environment", lambda: holds(f"/proc/{pid}/environ", b"SECRET"))
-reaches("memory", lambda: open(f"/proc/{grader}/mem", "rb"))
-reaches("grader", lambda: os.kill(grader, 0) is None)
-reaches("terminal", lambda: os.open(known["terminal"], os.O_RDWR))
-reaches("tty", lambda: os.open("/dev/tty", os.O_RDWR))
-reaches("keys", lambda: kernel.syscall(
-    known["keyctl"], 10, -3, b"user", b"seven", 0) > 0)
-reaches("copy", lambda: open(known["copy"]))
-reaches("classmates", lambda: os.listdir(known["folder"]))
-reaches("passwords", lambda: open("/etc/passwd"))
-reaches("more", lambda: set(os.listdir("/usr")) - {
-    "lib", "lib32", "lib64", "share", "bin"})
-reaches("programs", lambda: open("/usr/bin/env"))
-reaches("library", lambda: open(os.__file__, "ab"))
-reaches("python", lambda: open(os.path.realpath(sys.executable), "ab"))
-reaches("socket", lambda: socket.socket(socket.AF_UNIX).connect(
-    known["socket"]) is None)
-reaches("cores", lambda: open("/proc/sys/kernel/core_pattern", "w"))
+    return True
+def holds(pid):
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return b"SECRET" in file.read()
 def moves(path):
     os.rename(path, path + "2")
     os.rename(path + "2", path)
     return True
-here = os.path.dirname(os.path.abspath(__file__))
-reaches("results", lambda: set(os.listdir(here + "/../..")) - {
-    "read", "place"})
-for path in (here, os.path.dirname(here), os.getcwd(), __file__):
-    reaches("folders", lambda: moves(path))
-reaches("own file", lambda: open(__file__, "ab"))
-reaches("own folder", lambda: os.chmod(here, 0o777) is None)
-reaches("descriptors", lambda: [os.stat(n) for n in range(3, 40)])
-if kernel.unshare(0x10020000) == 0:  # root in a namespace of its own
-    reaches("remount", lambda: kernel.mount(
-        None, b"/usr/lib", None, 0x1020, None) == 0)
-    reaches("umount", lambda: kernel.umount2(b"/proc", 2) == 0)
-tries("opens", lambda: [os.dup(0) for _ in range(5000)])
-sys.exit("; ".join([*told, f"reached: {reached}"]))
+reached = []
+for name, what in {"itself": "open(__file__)", **tries}.items():
+    try:
+        if eval(what):
+            reached.append(name)
+    except OSError:
+        pass
+sys.exit(f"reached: {reached}")
 """
 KEYS = {"x86_64": (248, 250), "aarch64": (217, 219)}  # add_key, keyctl
-NOWHERE = "(No such file or directory|Read-only file system)"
-CAGED = (
-    f"reads: {NOWHERE}.*writes: {NOWHERE}.*fills: {NOWHERE}.*connects: "
-    "Connection refused.*huge: File too large; opens: Too many open files; "
-    r"reached: \[\]"
-)
 DAEMON = """\
 import os, signal, socket, sys
 if os.fork() == 0:
@@ -417,7 +405,7 @@ ATTACKS: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
     "pipe": (os.mkfifo, "server.py: it is no ordinary file"),
     "large": (b" " * (100 << 20), "larger than 256 KB"),
     "empty": ("", "it ended: it said nothing"),
-    "spy": (SPY, CAGED),
+    "spy": (SPY, r"reached: \['itself'\]"),
     "kills": (KILLS + WENT_ON, "it went on"),
     "forks": (
         KILLS + FORKS + WENT_ON,
