@@ -10,10 +10,11 @@ allocates, with count.c between it and the C library. Others are profiled;
 their functions go to profile.json.
 """
 
-import contextlib
 import itertools
 import json
 import platform
+import pstats
+import re
 import shlex
 import tempfile
 from dataclasses import dataclass
@@ -50,7 +51,11 @@ LIBRARIES = "uvloop,tornado,trio"  # peers that are measured here too
 IN_C = {"C-recv": "recv", "C-through": "through", "C-splice": "splice"}
 PATIENCE = 900  # seconds for one call of the lab
 COUNTED = (2, 4)  # frames in the runs that count: the second less the first
-PROFILED = 2  # frames
+PROFILED, SHOWN = 2, 3  # frames, and the functions that took most
+FIGURES = {  # figure of the results: the lab's, and its unit for a frame
+    "faults_per_frame": ("faults", 1), "user_ms": ("user", 1000),
+    "system_ms": ("system", 1000),
+}
 
 OPTIONS = (  # --pythons is that of all labs
     number_option("--frame-size", 1, 10**9, SIZE, "bytes of a frame"),
@@ -105,7 +110,9 @@ def measure(session: Session) -> int:
             work, REPEATS, lambda one: f"{one.extra['mb_per_second']:,.0f} "
             "MB/s",
         )
-        rig.profile([Case(*who, "one") for who in people.items()])
+        case = Case("newest", people["newest"], "one")
+        found = {case.variant: rig.profile(case)}
+        save_json(session.folder / "profile.json", found)
     session.show(
         {"variant": title_of, "MB/s": spread("mb_per_second")},
         "medians, and below the slowest and fastest run; huge pages: what "
@@ -154,10 +161,9 @@ def why_no_huge_pages() -> str:
     if library != "glibc" or numbers < [2, 35]:
         return "that needs the GNU C library from 2.35 on"
     file = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if not file.is_file():
-        return "this kernel has none"
-    off = "[never]" in file.read_text()
-    return "they are switched off here" if off else ""
+    if not file.is_file() or "[never]" in file.read_text():
+        return "this kernel has none, or they are switched off"
+    return ""
 
 
 def cases(people: dict[str, Interpreter], huge: bool) -> list[Case]:
@@ -200,37 +206,27 @@ class Rig:
     def call(
         self, case: Case, frames: int, *words: str
     ) -> tuple[str, list[dict[str, Any]]]:
-        """Call the lab for a round; the command as shown, and its rows.
+        """Call the lab; the command as shown, and what it said of each run.
 
         Raises LabError.
         """
-        words = (
-            LAB, "--size", str(self.options.frame_size), "--shape",
-            case.shape, "--json", "--rounds", "1", "--frames", str(frames),
-            *words,
-        )
-        more = HUGE if case.huge else {}
+        words = (LAB, "--size", str(self.options.frame_size), "--shape",
+                 case.shape, "--json", "--frames", str(frames), *words)
+        how = HUGE if case.huge else {}
         text = said_by(
-            [case.python.program, *words], PATIENCE, environment=more
+            [case.python.program, *words], PATIENCE, environment=how
         )
-        shown = [f"{name}={value}" for name, value in more.items()]
-        shown += [f"python{case.python.label}", *words]
-        command = shlex.join(shown)
-        if self.echo:
-            command = command.replace(self.echo, "frames")
-        try:
-            rows: list[dict[str, Any]] = json.loads(text)["variants"]
-        except (ValueError, LookupError) as error:
-            raise LabError("the lab did not print its figures") from error
-        return command, rows
+        command = shlex.join([f"python{case.python.label}", *words])
+        for name, value in how.items():
+            command = f"{name}={value} {command}"
+        return command.replace(self.echo or "\0", "frames"), read(text)
 
     def asked(self, case: Case) -> list[str]:
         """Variants for an interpreter: libraries on one of them only."""
         foreign = LIBRARIES.split(",")
         return [
             name for name in self.options.frame_variants
-            if case.part == "libraries"
-            or VARIANTS[name].needs not in foreign
+            if case.part == "libraries" or VARIANTS[name].needs not in foreign
         ]
 
     def work(self, case: Case) -> list[Work]:
@@ -238,15 +234,14 @@ class Rig:
 
         First, frames of a byte show which variants there are.
         """
-        names = self.asked(case)
-        if not names:
-            return []
-        words = ["--only", ",".join(names), "--size", "1"]
-        _, rows = self.call(case, 1, *words)
         work: list[Work] = []
-        for name, row in zip(names, rows, strict=True):
+        names = ",".join(self.asked(case))
+        rows = self.call(case, 1, "--only", names, "--size", "1")[1] if (
+            names) else []
+        for row in rows:
+            name = row["name"]
             point = Point(name, SUITE, 1, 0.0, variant=case.variant)
-            if row["skipped"]:
+            if "skipped" in row:
                 self.session.skip(point, row["skipped"])
                 continue
             work.append((point, partial(self.once, case, "--only", name)))
@@ -256,32 +251,29 @@ class Rig:
         if self.echo and case == Case("newest", case.python, "two"):
             for name, how in IN_C.items():
                 point = Point(name, SUITE, 1, 0.0, variant=f"C, {case.how}")
-                server = shlex.join([self.echo, how])
-                work.append(
-                    (point, partial(self.once, case, "--server", server))
-                )
+                words = "--server", shlex.join([self.echo, how])
+                work.append((point, partial(self.once, case, *words)))
         return work
 
     def once(self, case: Case, *words: str) -> Run:
         """One run of one variant. Raises LabError."""
         frames = self.options.frame_count
-        command, (row,) = self.call(case, frames, *words)
-        text = json.dumps(row)
-        keep_raw(self.session.folder, case.variant, command, text)
-        one = Run(command, error=row["error"] or None)
-        for said in row["runs"]:
-            user, system = said.get("user", 0.0), said.get("system", 0.0)
-            one.requests, one.seconds = frames, round(said["seconds"], 6)
-            one.cpu_user, one.cpu_system = round(user, 6), round(system, 6)
-            faults = said.get("faults", 0)
-            one.extra = {
-                "mb_per_second": round(said["mb_per_second"], 3),
-                "faults_per_frame": round(faults / frames, 3),
-                "user_ms": round(1000 * user / frames, 3),
-                "system_ms": round(1000 * system / frames, 3),
-            }
-            if case.shape == "two":  # counted in servers of that shape
-                one.extra |= self.counts.get((case.part, words[1]), {})
+        command, (said,) = self.call(case, frames, *words)
+        keep_raw(
+            self.session.folder, case.variant, command, json.dumps(said)
+        )
+        one = Run(command, error=said.get("error"))
+        if one.error:
+            return one
+        one.requests, one.seconds = frames, round(said["seconds"], 6)
+        one.cpu_user = round(said.get("user", 0.0), 6)
+        one.cpu_system = round(said.get("system", 0.0), 6)
+        one.extra = {"mb_per_second": round(said["mb_per_second"], 3)} | {
+            name: round(unit * said.get(what, 0) / frames, 3)
+            for name, (what, unit) in FIGURES.items()
+        }
+        if case.shape == "two":  # counted in servers of that shape
+            one.extra |= self.counts.get((case.part, words[1]), {})
         return one
 
     def copies(self, case: Case, name: str) -> dict[str, float]:
@@ -304,9 +296,7 @@ class Rig:
             for what in ("copied", "allocated")
         }
 
-    def _counted(
-        self, case: Case, name: str, frames: int
-    ) -> dict[str, int]:
+    def _counted(self, case: Case, name: str, frames: int) -> dict[str, int]:
         file = self.made / "count.json"
         file.unlink(missing_ok=True)
         server = shlex.join([
@@ -314,10 +304,7 @@ class Rig:
             case.python.program, LAB, "--serve", name, "--size",
             str(self.options.frame_size),
         ])  # fmt: skip
-        _, rows = self.call(case, frames, "--server", server)
-        for row in rows:
-            if why := row["error"] or row["skipped"]:
-                raise LabError(why)
+        self.call(case, frames, "--server", server)
         try:
             # The last to end is Python; "env" may have counted itself.
             last = file.read_text().splitlines()[-1]
@@ -326,18 +313,51 @@ class Rig:
             raise LabError("nothing was counted") from error
         return found
 
-    def profile(self, every: list[Case]) -> None:
-        """The functions that take the time, into profile.json."""
-        found = {}
-        for case in every:
-            self.session.say(f"[dim]profile: {case.variant}")
-            with contextlib.suppress(LabError):
-                names = ",".join(self.asked(case))
-                _, rows = self.call(
-                    case, PROFILED, "--only", names, "--profile"
-                )
-                found[case.variant] = {
-                    row["name"]: row["runs"][0]["profile"]
-                    for row in rows if row["runs"]
-                }
-        save_json(self.session.folder / "profile.json", found)
+    def profile(self, case: Case) -> dict[str, list[tuple[str, float]]]:
+        """The functions that take the time of each variant."""
+        found, file = {}, self.made / "profile"
+        for name in self.asked(case):
+            self.session.say(f"[dim]profile: {case.variant}, {name}")
+            words = ["--alone", name, "--profile", str(file),
+                     "--size", str(self.options.frame_size)]
+            try:
+                said_by([case.python.program, LAB, "--frames", str(PROFILED),
+                         *words], PATIENCE)  # fmt: skip
+                found[name] = top(file)
+            except LabError as error:  # it cannot run here
+                self.session.say(f"[dim]- not profiled: {error}")
+        return found
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    """What the lab prints with --json: a line for each run.
+
+    Raises LabError if it is something else.
+    """
+    try:
+        rows = [dict(json.loads(line)) for line in text.splitlines()]
+    except (ValueError, TypeError):
+        rows = []
+    if not rows:
+        raise LabError("the lab did not print its figures")
+    return rows
+
+
+def top(file: Path) -> list[tuple[str, float]]:
+    """The functions of a profile that took most: name, share of the time."""
+    rows = pstats.Stats(str(file)).stats  # type: ignore[attr-defined]
+    whole = sum(row[2] for row in rows.values()) or 1.0
+    most = sorted(rows.items(), key=lambda item: -item[1][2])
+    return [
+        (called(*where), round(row[2] / whole, 4))
+        for where, row in most[:SHOWN]
+    ]
+
+
+def called(file: str, line: int, name: str) -> str:
+    """A function as the profile names it, in words, as socket.recv."""
+    if match := re.match(r"<method '(\w+)' of '([\w.]+)' objects>", name):
+        return f"{match[2].rpartition('.')[2]}.{match[1]}"
+    if match := re.match(r"<built-in method (.*)>", name):
+        return match[1]
+    return f"{name} ({Path(file).name})"
