@@ -10,7 +10,6 @@ allocates, with count.c between it and the C library. Others are profiled;
 their functions go to profile.json.
 """
 
-import itertools
 import json
 import platform
 import pstats
@@ -98,34 +97,27 @@ def measure(session: Session) -> int:
     for part, python in people.items():
         session.results.tools[part] = python.described
         session.say(f"[dim]- {part}: {python.described}")
-    no_huge = why_no_huge_pages()
-    if no_huge:
-        session.say(f"[dim]- Without huge pages: {no_huge}")
+    if not (huge := has_huge_pages()):
+        session.say("[dim]- Without huge pages: they need the GNU C library "
+                    "from 2.35 on, and a kernel where they are on")
     with tempfile.TemporaryDirectory() as made:
         rig = Rig(session, Path(made))
-        work: list[Work] = []
-        for case in cases(people, not no_huge):
-            work += rig.work(case)
+        work = [one for case in cases(people, huge) for one in rig.work(case)]
         session.rounds(
-            work, REPEATS, lambda one: f"{one.extra['mb_per_second']:,.0f} "
-            "MB/s",
+            work, REPEATS,
+            lambda one: f"{one.extra['mb_per_second']:,.0f} MB/s",
         )
-        case = Case("newest", people["newest"], "one")
-        found = {case.variant: rig.profile(case)}
-        save_json(session.folder / "profile.json", found)
+        newest = Case("newest", people["newest"], "one")
+        save_json(session.folder / "profile.json",
+                  {newest.variant: rig.profile(newest)})
+    session.points.sort(
+        key=lambda p: (p.variant.partition(", ")[2], p.server)
+    )
     session.show(
         {"variant": title_of, "MB/s": spread("mb_per_second")},
-        "medians, and below the slowest and fastest run; huge pages: what "
-        "they do for the same variant",
-        sorted(
-            session.points,
-            key=lambda p: (p.variant.partition(", ")[2], p.server),
-        ),
+        "medians, and below the slowest and fastest run",
     )
     return session.status()
-
-
-# Who runs it --------------------------------------------------------------
 
 
 def choose(session: Session) -> dict[str, Interpreter]:
@@ -154,27 +146,27 @@ def choose(session: Session) -> dict[str, Interpreter]:
     return people
 
 
-def why_no_huge_pages() -> str:
-    """Why malloc cannot be told to take huge pages; "" if it can."""
+def has_huge_pages() -> bool:
+    """Can malloc be told to take huge pages?"""
     library, version = platform.libc_ver()
     numbers = [int(n) for n in version.split(".")[:2] if n.isdecimal()]
-    if library != "glibc" or numbers < [2, 35]:
-        return "that needs the GNU C library from 2.35 on"
     file = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if not file.is_file() or "[never]" in file.read_text():
-        return "this kernel has none, or they are switched off"
-    return ""
+    return (
+        library == "glibc" and numbers >= [2, 35]
+        and file.is_file() and "[never]" not in file.read_text()
+    )
 
 
 def cases(people: dict[str, Interpreter], huge: bool) -> list[Case]:
     """One process, as in 2017, where the libraries are; else two."""
-    pages = (False, True)[:1 + huge]
-    every = itertools.product(SHAPES, pages, people.items())
-    return [
-        Case(part, python, shape, large) for shape, large, (part, python)
-        in every if (shape == "two") != (part == "libraries")
-        or (shape == "two" and not large)
-    ]
+    found = []
+    for part, python in people.items():
+        shape = "one" if part == "libraries" else "two"
+        if shape == "one":  # counted there as well
+            found.append(Case(part, python, "two"))
+        found += [Case(part, python, shape, each)
+                  for each in (False, True)[:1 + huge]]
+    return found
 
 
 # Calling the lab ----------------------------------------------------------
@@ -185,8 +177,7 @@ class Rig:
 
     def __init__(self, session: Session, made: Path) -> None:
         """made: an empty folder for what is compiled."""
-        self.session, self.options = session, session.options
-        self.made = made
+        self.session, self.options, self.made = session, session.options, made
         self.counts: dict[tuple[str, str], dict[str, float]] = {}
         self.echo = self._compiled(ECHO)
         self.counter = self._compiled(
@@ -234,11 +225,10 @@ class Rig:
 
         First, frames of a byte show which variants there are.
         """
+        names = self.asked(case)
         work: list[Work] = []
-        names = ",".join(self.asked(case))
-        rows = self.call(case, 1, "--only", names, "--size", "1")[1] if (
-            names) else []
-        for row in rows:
+        words = "--only", ",".join(names), "--size", "1"
+        for row in self.call(case, 1, *words)[1] if names else ():
             name = row["name"]
             point = Point(name, SUITE, 1, 0.0, variant=case.variant)
             if "skipped" in row:
@@ -251,8 +241,10 @@ class Rig:
         if self.echo and case == Case("newest", case.python, "two"):
             for name, how in IN_C.items():
                 point = Point(name, SUITE, 1, 0.0, variant=f"C, {case.how}")
-                words = "--server", shlex.join([self.echo, how])
-                work.append((point, partial(self.once, case, *words)))
+                server = shlex.join([self.echo, how])
+                work.append(
+                    (point, partial(self.once, case, "--server", server))
+                )
         return work
 
     def once(self, case: Case, *words: str) -> Run:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -170,12 +170,6 @@ def test_a_lab_that_fails_is_a_sentence(words: list[str], says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "oh", "1"])
-def test_other_output_is_no_figures(text: str) -> None:
-    with pytest.raises(LabError, match="the lab did not print its figures"):
-        measure.read(text)
-
-
 @pytest.mark.parametrize(("labels", "missing", "parts"), [
     (["2.7", "3.8", "3.11", "3.13"], "", "oldest 3.8 newest 3.13 "
      "libraries 3.11"),
@@ -217,7 +211,7 @@ def test_smoke(tmp_path: Path) -> None:
     points = {(p.server, p.variant): p for p in saved.points}
     usual = "newest, two processes"
     names = {(name, usual) for name in ("reused", "splice")}
-    if not measure.why_no_huge_pages():
+    if measure.has_huge_pages():
         names |= {(name, f"{usual}, huge pages") for name, _ in names}
     if HAS_CC:
         names |= {(name, "C, two processes") for name in measure.IN_C}
@@ -250,16 +244,19 @@ def test_what_is_skipped_or_failed_keeps_its_reason(
     tmp_path: Path, monkeypatch: Patch
 ) -> None:
     one, case = rig(tmp_path), Case("newest", THIS, "one")
-    rows: list[dict[str, Any]] = [
-        {"name": "join", "error": "it is ill"},
-        {"name": "splice", "skipped": "os.splice is not in this Python"},
-    ]
-    monkeypatch.setattr(one, "call", lambda *_: ("command", rows))
-    assert [point.server for point, _ in one.work(case)] == ["join"]
-    (point,) = one.session.points
-    assert point.reason == "os.splice is not in this Python"
-    del rows[1]
-    assert one.once(case, "--only", "join").error == "it is ill"
+    ill, no = "it is ill", "os.splice is not in this Python"
+    rows = [{"name": "join", "error": ill}, {"name": "splice", "skipped": no}]
+    for text in (*map(json.dumps, rows), "", "oh", "1"):
+        monkeypatch.setattr(measure, "said_by", Mock(return_value=text))
+        if "splice" in text:
+            assert one.work(case) == []
+            assert one.session.points[0].reason == no
+        elif "join" in text:
+            assert [point.server for point, _ in one.work(case)] == ["join"]
+            assert one.once(case, "--only", "join").error == ill
+        else:
+            with pytest.raises(LabError, match="did not print its figures"):
+                one.work(case)
 
 
 # What a variant says that it copies, and how much more or less that may
