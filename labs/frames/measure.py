@@ -93,7 +93,14 @@ class Case:
 
 def measure(session: Session) -> int:
     """Count, measure every variant of every case in turns, profile."""
-    people = choose(session)
+    pythons = interpreters.choose(session.options.pythons)
+    people = oldest_and_newest(pythons)
+    if not session.options.no_libraries:
+        missing = start.missing(peers.select(LIBRARIES), session.say)
+        for why in missing.values():
+            session.say(f"[dim]- {why}")
+        if len(missing) < len(LIBRARIES.split(",")):
+            people["libraries"] = identify(str(start.PYTHON))
     for part, python in people.items():
         session.results.tools[part] = python.described
         session.say(f"[dim]- {part}: {python.described}")
@@ -120,14 +127,15 @@ def measure(session: Session) -> int:
     return session.status()
 
 
-def choose(session: Session) -> dict[str, Interpreter]:
-    """The oldest, the newest, and the one with the libraries.
+def oldest_and_newest(
+    pythons: list[Interpreter]
+) -> dict[str, Interpreter]:
+    """Those of the interpreters that can run the lab, or the one that can.
 
-    Raises InterpreterError if none can run the lab.
+    Raises InterpreterError if none can.
     """
     found = [
-        python
-        for python in interpreters.choose(session.options.pythons)
+        python for python in pythons
         if not python.free and interpreters.numbers(python)[:2] >= OLDEST
     ]
     if not found:
@@ -135,15 +143,8 @@ def choose(session: Session) -> dict[str, Interpreter]:
             "the lab frames needs an interpreter from Python 3.8 on, "
             "with a GIL"
         )
-    people = {"oldest": found[0]} if len(found) > 1 else {}
-    people["newest"] = found[-1]
-    if not session.options.no_libraries:
-        missing = start.missing(peers.select(LIBRARIES), session.say)
-        for why in missing.values():
-            session.say(f"[dim]- {why}")
-        if len(missing) < len(LIBRARIES.split(",")):
-            people["libraries"] = identify(str(start.PYTHON))
-    return people
+    oldest = {"oldest": found[0]} if len(found) > 1 else {}
+    return {**oldest, "newest": found[-1]}
 
 
 def has_huge_pages() -> bool:

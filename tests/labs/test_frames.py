@@ -139,6 +139,14 @@ def test_nonsense_is_one_sentence(words: list[str], said: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_row_of_the_table() -> None:
+    done = lab("--only", "streams,sock", "--size", "1k")
+    rows = [line.split() for line in done.stdout.splitlines()[-2:]]
+    # MB/s, copies, CPU of the program + of the system, page faults
+    assert [row[0] for row in rows] == ["streams", "sock"]
+    assert [len(row) for row in rows] == [7, 7] and done.returncode == 0
+
+
 @thorough
 @pytest.mark.parametrize("shape", ["one", "two"])
 def test_ctrl_c_leaves_no_process(shape: str) -> None:
@@ -170,34 +178,23 @@ def test_a_lab_that_fails_is_a_sentence(words: list[str], says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("labels", "missing", "parts"), [
-    (["2.7", "3.8", "3.11", "3.13"], "", "oldest 3.8 newest 3.13 "
-     "libraries 3.11"),
-    (["3.11"], "a", "newest 3.11 libraries 3.11"),
-    (["3.11"], "abc", "newest 3.11"),
-    (["2.7", "3.13t"], "", ""),
+@pytest.mark.parametrize(("labels", "chosen"), [
+    ("2.7 3.8 3.11 3.13", "oldest 3.8 newest 3.13"), ("3.11", "newest 3.11"),
+    ("2.7 3.8 3.13t", "newest 3.8"), ("2.7 3.13t", ""),
 ])
 def test_the_oldest_and_the_newest_with_a_gil_are_chosen(
-    labels: list[str], missing: str, parts: str, tmp_path: Path,
-    monkeypatch: Patch,
+    labels: str, chosen: str
 ) -> None:
-    def python(label: str) -> Interpreter:
-        version = f"{label}.1".replace("t", "")
-        return Interpreter("/a/python", label, version, label.endswith("t"))
-
-    found = [python(label) for label in labels]
-    monkeypatch.setattr(interpreters, "choose", lambda words: found)
-    monkeypatch.setattr(
-        start, "missing", lambda peers, say: dict.fromkeys(missing, "no")
-    )
-    monkeypatch.setattr(measure, "identify", lambda program: python("3.11"))
-    asked = session(tmp_path, pythons=None, no_libraries=False)
-    try:
-        people = measure.choose(asked).items()
-    except InterpreterError as error:
-        people = {}.items()
-        assert "from Python 3.8 on" in str(error)
-    assert " ".join(f"{part} {p.label}" for part, p in people) == parts
+    pythons = [
+        Interpreter("/a/python", label, label.strip("t"), "t" in label)
+        for label in labels.split()
+    ]
+    if not chosen:
+        with pytest.raises(InterpreterError, match=r"from Python 3\.8 on"):
+            measure.oldest_and_newest(pythons)
+        return
+    found = measure.oldest_and_newest(pythons).items()
+    assert " ".join(f"{part} {p.label}" for part, p in found) == chosen
 
 
 @thorough

@@ -87,7 +87,8 @@ def test_what_becomes_of_two_requests(
 
     async def twice() -> list[str]:
         one = Load(Plan(keep=keep), ("127.0.0.1", 1))
-        return [await one.attempt(1), await one.attempt(2)]
+        async with asyncio.timeout(60):
+            return [await one.attempt(1), await one.attempt(2)]
 
     monkeypatch.setattr(asyncio, "open_connection", connect)
     assert asyncio.run(twice()) == [outcome] * 2 and len(readers) == opened

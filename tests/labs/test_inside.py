@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +12,7 @@ from labs.inside import measure as inside
 from tests.marks import Patch, Said
 from tests.tools.experiment import run
 from tools.bench.experiments import labs
+from tools.bench.session import Refused
 from tools.data.results import DATA, load
 from tools.servers import ROOT
 
@@ -44,6 +46,12 @@ def test_the_record_shows_what_the_page_tells(name: str) -> None:
     found = re.findall(r"\nThread .*\n +(\S+)", texts["py-spy"])
     assert found == STACKS[name]
     assert not re.search(r"(?<![\w.:])/(?!/)\w+/", "".join(texts.values()))
+
+
+def test_another_system_is_a_sentence(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(Refused, match="needs Linux"):
+        inside.measure(Mock())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it needs Linux")
