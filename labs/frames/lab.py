@@ -43,6 +43,12 @@ except ImportError:
 from links import HEAD, VARIANTS, FrameError, Memory, Reused, Variant
 
 HOST = "127.0.0.1"
+COLUMNS = """\
+copies: of a frame in our own memory, for each echo
+CPU, faults: of the server (shape one: and of the client), a whole run
+
+variant          MB/s  copies  CPU s user + system   faults"""
+MOST = 10**9  # bytes of a frame, or frames
 PATIENCE = 30  # seconds for a client to come, or for a server to end
 
 
@@ -324,19 +330,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def number(most: int) -> Callable[[str], int]:
-    """A check for argparse: from 1 on, perhaps with k or M."""
-    def check_it(text: str) -> int:
-        match = re.match(r"(\d{1,10})([kM]?)$", text)
-        factor = 1000 ** "-kM".index(match[2] or "-") if match else 0
-        value = int(match[1]) * factor if match else 0
-        if not 1 <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from 1 to {most:,}"
-            )
-        return value
-
-    return check_it
+def amount(text: str) -> int:
+    """A number from 1 on, perhaps with k or M behind it."""
+    match = re.match(r"(\d{1,10})([kM]?)$", text)
+    factor = {"": 1, "k": 1000, "M": 10**6}
+    value = int(match[1]) * factor[match[2]] if match else 0
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 1 to {MOST:,}"
+        )
+    return value
 
 
 def one(name: str) -> Variant:
@@ -356,9 +359,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--size", type=number(10**9), default=10**8, metavar="BYTES",
+    add("--size", type=amount, default=10**8, metavar="BYTES",
         help="of a frame, as in 64k (default: 100M)")
-    add("--frames", type=number(1000), default=5, metavar="N",
+    add("--frames", type=amount, default=5, metavar="N",
         help="in a run (default: 5)")
     add("--shape", choices=("one", "two"), default="one",
         help="one: client and server in one process, a connection and "
@@ -400,7 +403,11 @@ def main(words: list[str]) -> int:
             job.profiler.dump_stats(options.profile)
         return 0
     if not options.json:
-        show_head(options)
+        print(
+            f"Python {platform.python_version()}, {options.frames} frames "
+            f"of {options.size:,} bytes, shape {options.shape}\n"
+            f"{COLUMNS}"
+        )
     status = 0
     for variant in [None] if options.server else options.only:
         row = {"name": variant.name if variant else "server"}
@@ -417,18 +424,6 @@ def main(words: list[str]) -> int:
         else:
             show(row, variant.copies if variant else "-")
     return status
-
-
-def show_head(options: argparse.Namespace) -> None:
-    """What was asked for, and what the columns of the table are."""
-    both = "" if options.shape == "two" else "client and "
-    print(
-        f"Python {platform.python_version()}, {options.frames} frames of "
-        f"{options.size:,} bytes, shape {options.shape}\n"
-        "copies: of a frame in our own memory, for each echo\n"
-        f"CPU, faults: of {both}server, of the whole run\n\n"
-        "variant          MB/s  copies  CPU s user + system   faults"
-    )
 
 
 def show(row: dict[str, Any], copies: Any) -> None:
