@@ -278,33 +278,28 @@ class Rig:
         if not self.counter:
             return {}
         self.session.say(f"[dim]counting: {case.part}, {name}")
+        size, file = self.options.frame_size, self.made / "count.json"
+        server = shlex.join([
+            "env", f"LD_PRELOAD={self.counter}", f"COUNT_FILE={file}",
+            case.python.program, LAB, "--serve", name, "--size", str(size),
+        ])  # fmt: skip
+        totals = []
         try:
-            few, many = (self._counted(case, name, n) for n in COUNTED)
-        except LabError as error:
+            for frames in COUNTED:
+                file.unlink(missing_ok=True)
+                self.call(case, frames, "--server", server)
+                # The last to end is Python; "env" may have counted itself.
+                last = file.read_text().splitlines()[-1]
+                totals.append(json.loads(last))
+        except (LabError, OSError, IndexError, ValueError) as error:
             self.session.say(f"[dim]- not counted: {error}")
             return {}
-        size = (COUNTED[1] - COUNTED[0]) * self.options.frame_size
+        few, many = totals
+        size *= COUNTED[1] - COUNTED[0]
         return {
             f"{what}_frames": round((many[what] - few[what]) / size, 3)
             for what in ("copied", "allocated")
         }
-
-    def _counted(self, case: Case, name: str, frames: int) -> dict[str, int]:
-        file = self.made / "count.json"
-        file.unlink(missing_ok=True)
-        server = shlex.join([
-            "env", f"LD_PRELOAD={self.counter}", f"COUNT_FILE={file}",
-            case.python.program, LAB, "--serve", name, "--size",
-            str(self.options.frame_size),
-        ])  # fmt: skip
-        self.call(case, frames, "--server", server)
-        try:
-            # The last to end is Python; "env" may have counted itself.
-            last = file.read_text().splitlines()[-1]
-            found: dict[str, int] = json.loads(last)
-        except (OSError, IndexError, ValueError) as error:
-            raise LabError("nothing was counted") from error
-        return found
 
     def profile(self, case: Case) -> dict[str, list[tuple[str, float]]]:
         """The functions that take the time of each variant."""
