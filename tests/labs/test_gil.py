@@ -12,6 +12,7 @@ import pytest
 from labs.gil import lab, measure
 from tests.marks import Patch
 from tests.process import HAS_GIL, eventually
+from tests.tools.experiment import printed as run_python
 from tests.tools.experiment import run
 from tools.bench import interpreters
 from tools.bench.experiments import labs
@@ -86,6 +87,13 @@ def test_without_ab_the_rest_is_measured(monkeypatch: Patch) -> None:
     done = printed(*QUICK, "--only", "pool", "--json")
     assert list(json.loads(done.stdout)["figures"]) == ["efficiency"]
     assert "apt install apache2-utils" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it needs Linux")
+def test_so_few_cpus_and_no_more() -> None:
+    script = "from labs.gil.lab import use_cpus as u; import os; u(1); "
+    done = run_python("-c", script + "print(len(os.sched_getaffinity(0)))")
+    assert (done.stdout, done.returncode) == ("1\n", 0)
 
 
 def test_the_hog_computes_until_its_block_ends() -> None:
