@@ -85,17 +85,17 @@ def measure(session: Session) -> int:
     missing = start.missing(peers, session.say)
     there = [peer for peer in peers if peer.name not in missing]
     session.results.tools.update(start.versions(there))
-
-    def point(p: Peer) -> Point:
-        return Point(p.name, SUITE, load.clients, 0.0, variant=p.title)
-
-    work = [
-        (point(p), partial(measure_one, session, p, options.fetches, load))
+    points = {
+        p.name: Point(p.name, SUITE, load.clients, 0.0, variant=p.title)
+        for p in peers
+    }
+    session.rounds([
+        (points[p.name],
+         partial(measure_one, session, p, options.fetches, load))
         for p in there
-    ]
-    session.rounds(work, REPEATS)
+    ], REPEATS)  # fmt: skip
     for name, why in missing.items():
-        session.skip(point(PEERS[name]), why)
+        session.skip(points[name], why)
     session.show(
         {
             "server": lambda p: p.server,

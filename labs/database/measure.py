@@ -47,12 +47,7 @@ PATIENCE = 15.0  # seconds until a client gives up
 SLEEP = 0.1  # seconds, of the query that sleeps
 COUNT_SECONDS = 0.3  # between two looks at the open connections
 PARTS = ("sleep", "limit", "report", "connect", "vanish")
-SLEEPING = (  # handlers, with the connections of their pools
-    ("03", 0), ("03", 10), ("03-pool", 10), ("06-blocking", 10),
-    ("06-executor", 10), ("06-async", 10), ("06-async", 50),
-)
-SLEEP_CLIENTS = (1, 10, 50, 100, 500)
-LIMITED = (("03", 0), ("06-async", 10), ("06-async", 50))
+CHANGING = (*("/?lookup",) * 4, "/?write")  # asked for in turns
 VANISH_PATIENCE = 2.0  # seconds
 BEFORE_SECONDS = 1.0  # until the client vanishes
 TIMEOUT_SECONDS = 2.0  # idle_in_transaction_session_timeout
@@ -79,10 +74,6 @@ OPTIONS = (
     number_option(
         "--database-seconds", 0.1, 60, SECONDS, "in which requests begin",
         float,
-    ),
-    number_option(
-        "--most-clients", 1, 2000, SLEEP_CLIENTS[-1],
-        "of the query that sleeps",
     ),
 )  # fmt: skip
 
@@ -114,21 +105,21 @@ class Case:
         )
 
 
-def cases(parts: tuple[str, ...], most: int) -> list[Case]:
-    """What is measured; most: clients of the query that sleeps."""
-    changing = (*("/?lookup",) * 4, "/?write")
-    every = [
-        *(Case("sleep", *pool, clients, ("/?sleep",)) for pool in SLEEPING
-          for clients in SLEEP_CLIENTS if clients <= most),
-        *(Case("limit", *pool, 200, ("/?slow",)) for pool in LIMITED),
-        *(Case("report", "06-async", number, 50, ("/?report",))
-          for number in (1, 2, 5, 10, 50)),
-        *(Case("connect", "06-async", number, 10, ("/?lookup",))
-          for number in (0, 10)),
-        *(Case("vanish", "06-async", 10, 20, changing, each)
-          for each in VANISHING),
-    ]
-    return [case for case in every if case.part in parts]
+CASES = [
+    *(Case("sleep", *pool, clients, ("/?sleep",))
+      for pool in (  # handlers, with the connections of their pools
+          ("03", 0), ("03", 10), ("03-pool", 10), ("06-blocking", 10),
+          ("06-executor", 10), ("06-async", 10), ("06-async", 50))
+      for clients in (1, 10, 50, 100, 500)),
+    *(Case("limit", *pool, 200, ("/?slow",))
+      for pool in (("03", 0), ("06-async", 10), ("06-async", 50))),
+    *(Case("report", "06-async", number, 50, ("/?report",))
+      for number in (1, 2, 5, 10, 50)),
+    *(Case("connect", "06-async", number, 10, ("/?lookup",))
+      for number in (0, 10)),
+    *(Case("vanish", "06-async", 10, 20, CHANGING, each)
+      for each in VANISHING),
+]  # fmt: skip
 
 
 def measure(session: Session) -> int:
@@ -142,7 +133,7 @@ def measure(session: Session) -> int:
         database.sql(TABLE)
         session.rounds([
             (case.point, partial(measure_one, session, database, case))
-            for case in cases(options.database_parts, options.most_clients)
+            for case in CASES if case.part in options.database_parts
         ], 1)
     session.show({
         "handler": title_of,

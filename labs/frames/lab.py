@@ -7,7 +7,7 @@ of the time goes where the program never looks: into memory.
 
 Run it:     python3 labs/frames/lab.py
 Try this:   python3 labs/frames/lab.py --only streams,sock
-            the same with --profile, or with --shape two, or with
+            the same with --shape two, or with
             GLIBC_TUNABLES=glibc.malloc.hugetlb=1 set (Linux): then a
             buffer costs 49 page faults of 2 MiB, not 24,415 of 4 KiB
 It runs on Python 3.8 and later; uvloop, Tornado and trio are measured
@@ -23,20 +23,16 @@ import cProfile
 import importlib
 import itertools
 import json
-import math
 import os
 import platform
-import pstats
 import re
 import shlex
 import socket
-import statistics
 import subprocess
 import sys
 import threading
 import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 try:
@@ -47,10 +43,13 @@ except ImportError:
 from links import HEAD, VARIANTS, FrameError, Memory, Reused, Variant
 
 HOST = "127.0.0.1"
-SIZE = 100_000_000  # bytes of a frame, as in 2017
-MOST_SIZE = 10**9
+COLUMNS = """\
+copies: of a frame in our own memory, for each echo
+CPU, faults: of the server (shape one: and of the client), a whole run
+
+variant          MB/s  copies  CPU s user + system   faults"""
+MOST = 10**9  # bytes of a frame, or frames
 PATIENCE = 30  # seconds for a client to come, or for a server to end
-PROFILED = 8  # functions that --profile shows
 
 
 # === Client and server ==============================================
@@ -70,18 +69,15 @@ def stamp(frame: bytearray, number: int) -> None:
 
 
 def check(frame: bytearray, echo: Any, every: bool = False) -> None:
-    """That they are equal: length and ends. Raises FrameError.
+    """That they are equal: length and end. Raises FrameError.
 
-    every: each byte as well. That takes a while, so not on the clock.
+    every: each byte. That takes a while, so not on the clock.
     """
     if echo is None:
         raise FrameError("the server closed before it had responded")
-    ends = slice(0, 64), slice(-64, None)
-    if (
-        len(echo) != len(frame)
-        or any(bytes(memoryview(echo)[e]) != frame[e] for e in ends)
-        or (every and zlib.crc32(echo) != zlib.crc32(frame))
-    ):
+    part = slice(None) if every else slice(-64, None)
+    view = memoryview(echo)
+    if len(view) != len(frame) or view[part] != frame[part]:
         raise FrameError("the echo is not what was sent")
 
 
@@ -114,23 +110,13 @@ def ask_blocking(link: Any, frame: bytearray) -> Any:
     return echo
 
 
-class Meter:
-    """CPU seconds, page faults and the clock, from its start on."""
-
-    def __init__(self) -> None:
-        self.usage = resource.getrusage(resource.RUSAGE_SELF)
-        self.begun = time.perf_counter()
-
-    def stop(self) -> dict[str, float]:
-        """What has been used since."""
-        seconds = time.perf_counter() - self.begun
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return {
-            "seconds": seconds,
-            "user": usage.ru_utime - self.usage.ru_utime,
-            "system": usage.ru_stime - self.usage.ru_stime,
-            "faults": usage.ru_minflt - self.usage.ru_minflt,
-        }
+def used() -> dict[str, float]:
+    """Seconds, CPU seconds and page faults of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "seconds": time.perf_counter(), "user": usage.ru_utime,
+        "system": usage.ru_stime, "faults": usage.ru_minflt,
+    }
 
 
 class Job:
@@ -141,45 +127,28 @@ class Job:
         self.variant: Variant = options.serve or options.alone
         self.size, self.frames = options.size, options.frames
         self.profiler = cProfile.Profile() if options.profile else None
-        self.meter = Meter()
+        self.library: Any = None
+        if self.variant.runs_on != "threads":
+            self.library = importlib.import_module(self.variant.runs_on)
+        self.before = used()
 
-    def run(self) -> None:
-        """Do it, print what came of it as JSON."""
-        found: dict[str, Any]
-        try:
-            found = {**(self.serve() if self.two else self.both())}
-            if self.profiler:
-                found["profile"] = top(self.profiler)
-        except FrameError as error:
-            found = {"error": str(error)}
-        except Exception as error:  # whatever a library raises
-            why = f"{type(error).__name__}: {error}"
-            found = {"error": f"it broke, {why}"}
-        print(json.dumps(found), flush=True)
+    def took(self) -> dict[str, float]:
+        """What has been used since `before`."""
+        now = used()
+        return {what: now[what] - self.before[what] for what in now}
 
     def end(self) -> Any:
         """One end of a connection, with buffers of its own."""
         return self.variant.link(Memory(self.two, self.size))
 
-    @contextlib.contextmanager
-    def profiled(self) -> Iterator[None]:
-        """The block is in the profile, if one is wanted."""
-        if self.profiler:
-            self.profiler.enable()
-        yield
-        if self.profiler:
-            self.profiler.disable()
-
-    def loop(self, main: Callable[[], Any]) -> Any:
+    def loop(self, main: Callable[..., Any], *given: Any) -> Any:
         """What an async function returns, on the variant's loop."""
-        with self.profiled():
+        with self.profiler or contextlib.nullcontext():
             if self.variant.runs_on == "trio":
-                return importlib.import_module("trio").run(main)
-            if self.variant.runs_on == "asyncio":
-                return asyncio.run(main())
-            loop = importlib.import_module("uvloop").new_event_loop()
+                return self.library.run(main, *given)
+            loop = self.library.new_event_loop()
             with contextlib.closing(loop):
-                return loop.run_until_complete(main())
+                return loop.run_until_complete(main(*given))
 
     # The server's side of a connection
 
@@ -192,16 +161,17 @@ class Job:
                 if frame is None:
                     break
                 await link.write(frame)
-                if number == 1:  # of two processes, it is the warm-up
-                    self.meter = Meter()
+                if self.two and number == 1:  # the client's warm-up
+                    self.before = used()
 
     def echo_blocking(self, link: Any, sock: socket.socket) -> None:
         link.open(ready(sock))
-        with self.profiled(), contextlib.closing(link):
-            if link.echo():
-                self.meter = Meter()
-                while link.echo():
-                    pass
+        profiled = self.profiler or contextlib.nullcontext()
+        with profiled, contextlib.closing(link):
+            if link.echo() and self.two:
+                self.before = used()
+            while link.echo():
+                pass
 
     def serve(self) -> dict[str, float]:
         """The server alone: prints its port, serves one connection.
@@ -212,37 +182,35 @@ class Job:
             print(listener.getsockname()[1], flush=True)
             listener.settimeout(PATIENCE)
             sock = listener.accept()[0]
-        if self.variant.runs_on == "threads":
-            self.echo_blocking(self.end(), sock)
+        if self.library:
+            self.loop(self.echo_on_a_loop, sock)
         else:
-            self.loop(lambda: self.echo_on_a_loop(sock))
-        return self.meter.stop()
+            self.echo_blocking(self.end(), sock)
+        return self.took()
 
     # Both sides in one process: a connection for each frame
 
     def both(self) -> dict[str, float]:
         frame = frame_of(self.size)
         with socket.create_server((HOST, 0)) as listener:
-            if self.variant.runs_on == "threads":
-                found, echo = self.both_in_threads(listener, frame)
+            self.before = used()
+            if self.library:
+                echo = self.loop(self.both_on_a_loop, listener, frame)
             else:
-                found, echo = self.loop(
-                    lambda: self.both_on_a_loop(listener, frame)
-                )
+                echo = self.both_in_threads(listener, frame)
+            found = self.took()
         check(frame, echo, every=True)
-        return dict(found)
+        return found
 
     async def both_on_a_loop(
         self, listener: socket.socket, frame: bytearray
-    ) -> tuple[dict[str, float], Any]:
-        meter = Meter()
+    ) -> Any:
         for number in range(self.frames):
             stamp(frame, number)
             sock = connect(listener.getsockname()[1])
             other = listener.accept()[0]  # it is there already
             if self.variant.runs_on == "trio":
-                trio = importlib.import_module("trio")
-                async with trio.open_nursery() as nursery:
+                async with self.library.open_nursery() as nursery:
                     nursery.start_soon(self.echo_on_a_loop, other)
                     echo = await self.ask(sock, frame)
             else:
@@ -250,7 +218,7 @@ class Job:
                 echo = await self.ask(sock, frame)
                 await task
             check(frame, echo)
-        return meter.stop(), echo
+        return echo
 
     async def ask(self, sock: socket.socket, frame: bytearray) -> Any:
         link = self.end()
@@ -262,53 +230,22 @@ class Job:
 
     def both_in_threads(
         self, listener: socket.socket, frame: bytearray
-    ) -> tuple[dict[str, float], Any]:
-        broken: list[Exception] = []
-
+    ) -> Any:
         def serve() -> None:
-            try:
-                for _ in range(self.frames):
-                    self.echo_blocking(link, listener.accept()[0])
-            except Exception as error:
-                broken.append(error)
+            for _ in range(self.frames):
+                self.echo_blocking(link, listener.accept()[0])
 
         client, link = self.end(), self.end()
-        meter = Meter()
         server = threading.Thread(target=serve, daemon=True)
         server.start()
         for number in range(self.frames):
             stamp(frame, number)
             client.open(connect(listener.getsockname()[1]))
             echo = ask_blocking(client, frame)
-            if broken:
-                raise broken[0]
             check(frame, echo)
             client.close()
         server.join()
-        return meter.stop(), echo
-
-
-def top(profiler: cProfile.Profile) -> list[list[Any]]:
-    """The functions that took most: name, share of the time."""
-    rows = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
-    whole = sum(row[2] for row in rows.values()) or 1.0
-    most = sorted(rows.items(), key=lambda item: -item[1][2])
-    return [
-        [called(*where), round(row[2] / whole, 4)]
-        for where, row in most[:PROFILED]
-    ]
-
-
-def called(file: str, line: int, name: str) -> str:
-    """A function as the profile names it, in words."""
-    match = re.match(r"<(?:method|built-in method) (.*)>", name)
-    if match is None:
-        return f"{name} ({os.path.basename(file)})"
-    # "'recv' of '_socket.socket' objects", "posix.splice"
-    word = re.match(r"'(\w+)' of '([\w.]+)' objects", match[1])
-    if word is None:
-        return match[1]
-    return f"{word[2].rpartition('.')[2]}.{word[1]}"
+        return echo
 
 
 # === A process for each run =========================================
@@ -325,7 +262,7 @@ def measure(
             sys.executable, __file__, "--size", str(options.size),
             "--frames", str(options.frames),
             "--serve" if options.shape == "two" else "--alone",
-            variant.name, *["--profile"] * options.profile,
+            variant.name,
         ]
     try:
         process = subprocess.Popen(
@@ -334,11 +271,25 @@ def measure(
             start_new_session=True,  # Ctrl-C is for us: we end it
         )
     except OSError as error:
-        raise FrameError(
-            f"{words[0]} does not start: {error.strerror}"
-        ) from error
+        why = f"{words[0]} does not start: {error.strerror}"
+        raise FrameError(why) from error
     try:
-        found = figures(process, options)
+        client, patience = {}, None
+        assert process.stdout
+        if options.shape == "two":
+            port, patience = process.stdout.readline(), PATIENCE
+            client["seconds"] = drive(port.strip(), options)
+        process.wait(patience)
+        text = process.stdout.read()
+        found = {**json.loads(text.strip() or "0"), **client}
+    except subprocess.TimeoutExpired as error:
+        raise FrameError("the process does not end") from error
+    except (TypeError, ValueError) as error:
+        why = f"status {process.returncode} and no figures"
+        raise FrameError(f"the process ended with {why}") from error
+    except OSError as error:
+        why = f"the connection broke: {error.strerror}"
+        raise FrameError(why) from error
     finally:
         process.kill()
         process.communicate()
@@ -346,57 +297,25 @@ def measure(
     return {**found, "mb_per_second": moved / found["seconds"]}
 
 
-def figures(
-    process: subprocess.Popen[str], options: argparse.Namespace
-) -> dict[str, Any]:
-    """What a process prints last. Raises FrameError."""
-    assert process.stdout
-    text, broken, client, patience = "", "", {}, None
-    if options.shape == "two":
-        text, patience = process.stdout.readline(), PATIENCE
-        try:
-            client["seconds"] = drive(text.strip(), options)
-        except FrameError as error:
-            broken = str(error)
-    try:
-        process.wait(patience)
-        text += process.stdout.read()
-        found = dict(json.loads(text.splitlines()[-1]))
-    except subprocess.TimeoutExpired:
-        found = {"error": broken or "the process does not end"}
-    except (IndexError, TypeError, ValueError):
-        found = {"error": broken or "the process ended with status "
-                 f"{process.returncode} and no figures"}
-    broken = found.get("error", broken)  # a server may know better
-    if broken:
-        raise FrameError(broken)
-    return {**found, **client}
-
-
 def drive(port: str, options: argparse.Namespace) -> float:
     """Seconds for the frames of a run, after one to warm up.
 
     The client is the same for every server: blocking, and its buffers
-    are reused. Raises FrameError.
+    are reused. Raises FrameError, OSError.
     """
     if not port.isdecimal():
         raise FrameError("the server does not say its port")
     frame = frame_of(options.size)
     link = Reused(Memory(True, options.size))
-    try:
-        link.open(connect(int(port)))
-        with contextlib.closing(link):
-            for number in range(options.frames + 1):
-                if number == 1:
-                    begun = time.perf_counter()
-                stamp(frame, number)
-                echo = ask_blocking(link, frame)
-                check(frame, echo)
-            seconds = time.perf_counter() - begun
-    except OSError as error:
-        raise FrameError(
-            f"the connection broke: {error.strerror}"
-        ) from error
+    link.open(connect(int(port)))
+    with contextlib.closing(link):
+        for number in range(options.frames + 1):
+            if number == 1:
+                begun = time.perf_counter()
+            stamp(frame, number)
+            echo = ask_blocking(link, frame)
+            check(frame, echo)
+        seconds = time.perf_counter() - begun
     check(frame, echo, every=True)
     return seconds
 
@@ -411,28 +330,24 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def number(units: str, most: int) -> Callable[[str], int]:
-    """A check for argparse: from 1 on, perhaps with k, M or G."""
-    def check_it(text: str) -> int:
-        match = re.match(rf"^(\d{{1,10}})([{units}]?)$", text)
-        factor = 1000 ** "-kMG".index(match[2] or "-") if match else 0
-        value = int(match[1]) * factor if match else 0
-        if not 1 <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from 1 to {most:,}, such as "
-                + ("64k or 100M" if units != "-" else "5")
-            )
-        return value
-
-    return check_it
+def amount(text: str) -> int:
+    """A number from 1 on, perhaps with k or M behind it."""
+    match = re.match(r"(\d{1,10})([kM]?)$", text)
+    factor = {"": 1, "k": 1000, "M": 10**6}
+    value = int(match[1]) * factor[match[2]] if match else 0
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 1 to {MOST:,}"
+        )
+    return value
 
 
 def one(name: str) -> Variant:
     """The variant of this name."""
     if name not in VARIANTS:
+        known = ", ".join(VARIANTS)
         raise argparse.ArgumentTypeError(
-            f"there is no variant {name!r}; there are "
-            + ", ".join(VARIANTS)
+            f"there is no variant {name!r}; there are {known}"
         )
     return VARIANTS[name]
 
@@ -444,13 +359,10 @@ def parse(words: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--size", type=number("kMG", MOST_SIZE), default=SIZE,
-        metavar="BYTES", help="of a frame, as in 64k (default: 100M)")
-    add("--frames", type=number("-", 1000), default=5, metavar="N",
+    add("--size", type=amount, default=10**8, metavar="BYTES",
+        help="of a frame, as in 64k (default: 100M)")
+    add("--frames", type=amount, default=5, metavar="N",
         help="in a run (default: 5)")
-    add("--rounds", type=number("-", 100), default=3, metavar="N",
-        help="runs of each variant, in turns; the median counts "
-        "(default: 3)")
     add("--shape", choices=("one", "two"), default="one",
         help="one: client and server in one process, a connection and "
         "new buffers for each frame, as in 2017; two: the server in a "
@@ -465,103 +377,69 @@ def parse(words: list[str]) -> argparse.Namespace:
     add("--serve", metavar="NAME", type=one,
         help="be such a server: what --server measures, for strace or "
         "perf in front of it")
-    add("--profile", action="store_true",
-        help="show the functions that take the time (it slows them)")
+    add("--alone", metavar="NAME", type=one,
+        help="one run of the first shape in this very process")
+    add("--profile", metavar="FILE",
+        help="what took the time of --serve or --alone, for python3 -m "
+        "pstats FILE (it slows them)")
     add("--json", action="store_true", help="print JSON, not a table")
-    # How the lab starts itself for a run of the first shape.
-    add("--alone", type=one, help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     server, two = options.server, options.shape == "two"
     if server is not None and not (two and shlex.split(server)):
         parser.error("--server needs a program and --shape two")
-    if options.serve and options.serve.missing():
-        parser.error(options.serve.missing())
+    me = options.serve or options.alone
+    if me and me.missing():
+        parser.error(me.missing())
     return options
 
 
 def main(words: list[str]) -> int:
-    """Measure, print; the exit status. 1: a variant failed."""
+    """Measure, print each run; the exit status. 1: one failed."""
     options = parse(words)
     if options.serve or options.alone:
-        Job(options).run()
+        job = Job(options)
+        print(json.dumps(job.serve() if job.two else job.both()))
+        if job.profiler:
+            job.profiler.dump_stats(options.profile)
         return 0
-    rows: list[dict[str, Any]] = []
-    status = 0
-    try:
-        rounds(options, rows)
-    except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
-        status = 130
-    if options.json:
-        print(json.dumps({"variants": rows}, indent=1))
-    else:
-        show(options, rows)
-    return status or int(any(row["error"] for row in rows))
-
-
-def rounds(
-    options: argparse.Namespace, rows: list[dict[str, Any]]
-) -> None:
-    """All variants, then all again: a disturbance hits all alike."""
-    variants = [None] if options.server else options.only
-    rows += [
-        {"name": each.name if each else "server",
-         "copies": each.copies if each else "-",
-         "skipped": each.missing() if each else "",
-         "error": "", "runs": []}
-        for each in variants
-    ]
-    for turn in range(1, options.rounds + 1):
-        for variant, row in zip(variants, rows):  # noqa: B905
-            if row["skipped"] or row["error"]:
-                continue
-            try:
-                run = measure(options, variant)
-            except FrameError as error:
-                row["error"] = str(error)
-                continue
-            row["runs"].append(run)
-            print(
-                f"round {turn} of {options.rounds}: {row['name']:<13}"
-                f"{run['mb_per_second']:7,.0f} MB/s", file=sys.stderr,
-            )
-
-
-def show(
-    options: argparse.Namespace, rows: list[dict[str, Any]]
-) -> None:
-    """The table: medians, a row for each variant."""
-    both = "" if options.shape == "two" else "client and "
-    print(
-        f"\nPython {platform.python_version()}, {options.frames} frames"
-        f" of {options.size:,} bytes, shape {options.shape}\n\n"
-        "variant       MB/s median (min - max)  copies  "
-        "CPU s user + system   faults"
-    )
-    for row in rows:
-        runs = row["runs"]
-        if row["error"] or not runs:
-            why = row["skipped"] or row["error"] or "not measured"
-            print(f"{row['name']:<13} {why}")
-            continue
-        speeds = [run["mb_per_second"] for run in runs]
-        user, system, faults = (
-            statistics.median(run.get(key, math.nan) for run in runs)
-            for key in ("user", "system", "faults")
-        )
+    if not options.json:
         print(
-            f"{row['name']:<13} {statistics.median(speeds):7,.0f} "
-            f"({min(speeds):6,.0f} - {max(speeds):6,.0f}) "
-            f"{row['copies']:>7}{user:13.2f} + {system:.2f}"
-            f"{faults:12,.0f}"
+            f"Python {platform.python_version()}, {options.frames} frames "
+            f"of {options.size:,} bytes, shape {options.shape}\n"
+            f"{COLUMNS}"
         )
-        for function, share in runs[-1].get("profile", []):
-            print(f"{'':<13} {share:6.1%} {function}")
-    print(
-        "\ncopies: of a frame in our own memory, for each echo\n"
-        f"CPU, faults: of {both}server, of a whole run"
-    )
+    status = 0
+    for variant in [None] if options.server else options.only:
+        row = {"name": variant.name if variant else "server"}
+        try:
+            if variant and variant.missing():
+                row["skipped"] = variant.missing()
+            else:
+                row.update(measure(options, variant))
+        except FrameError as error:
+            row["error"] = str(error)
+            status = 1
+        if options.json:
+            print(json.dumps(row), flush=True)
+        else:
+            show(row, variant.copies if variant else "-")
+    return status
+
+
+def show(row: dict[str, Any], copies: Any) -> None:
+    """A row of the table."""
+    said = row.get("skipped") or row.get("error")
+    if not said:
+        user, system = row.get("user", 0), row.get("system", 0)
+        said = (
+            f"{row['mb_per_second']:7,.0f} {copies:>7}"
+            f"{user:13.2f} + {system:.2f}{row.get('faults', 0):12,.0f}"
+        )
+    print(f"{row['name']:<13} {said}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

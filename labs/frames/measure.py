@@ -10,10 +10,10 @@ allocates, with count.c between it and the C library. Others are profiled;
 their functions go to profile.json.
 """
 
-import contextlib
-import itertools
 import json
 import platform
+import pstats
+import re
 import shlex
 import tempfile
 from dataclasses import dataclass
@@ -50,7 +50,11 @@ LIBRARIES = "uvloop,tornado,trio"  # peers that are measured here too
 IN_C = {"C-recv": "recv", "C-through": "through", "C-splice": "splice"}
 PATIENCE = 900  # seconds for one call of the lab
 COUNTED = (2, 4)  # frames in the runs that count: the second less the first
-PROFILED = 2  # frames
+PROFILED, SHOWN = 2, 3  # frames, and the functions that took most
+FIGURES = {  # figure of the results: the lab's, and its unit for a frame
+    "faults_per_frame": ("faults", 1), "user_ms": ("user", 1000),
+    "system_ms": ("system", 1000),
+}
 
 OPTIONS = (  # --pythons is that of all labs
     number_option("--frame-size", 1, 10**9, SIZE, "bytes of a frame"),
@@ -89,46 +93,49 @@ class Case:
 
 def measure(session: Session) -> int:
     """Count, measure every variant of every case in turns, profile."""
-    people = choose(session)
+    pythons = interpreters.choose(session.options.pythons)
+    people = oldest_and_newest(pythons)
+    if not session.options.no_libraries:
+        missing = start.missing(peers.select(LIBRARIES), session.say)
+        for why in missing.values():
+            session.say(f"[dim]- {why}")
+        if len(missing) < len(LIBRARIES.split(",")):
+            people["libraries"] = identify(str(start.PYTHON))
     for part, python in people.items():
         session.results.tools[part] = python.described
         session.say(f"[dim]- {part}: {python.described}")
-    no_huge = why_no_huge_pages()
-    if no_huge:
-        session.say(f"[dim]- Without huge pages: {no_huge}")
+    if not (huge := has_huge_pages()):
+        session.say("[dim]- Without huge pages: they need the GNU C library "
+                    "from 2.35 on, and a kernel where they are on")
     with tempfile.TemporaryDirectory() as made:
         rig = Rig(session, Path(made))
-        work: list[Work] = []
-        for case in cases(people, not no_huge):
-            work += rig.work(case)
+        work = [one for case in cases(people, huge) for one in rig.work(case)]
         session.rounds(
-            work, REPEATS, lambda one: f"{one.extra['mb_per_second']:,.0f} "
-            "MB/s",
+            work, REPEATS,
+            lambda one: f"{one.extra['mb_per_second']:,.0f} MB/s",
         )
-        rig.profile([Case(*who, "one") for who in people.items()])
+        newest = Case("newest", people["newest"], "one")
+        save_json(session.folder / "profile.json",
+                  {newest.variant: rig.profile(newest)})
+    session.points.sort(
+        key=lambda p: (p.variant.partition(", ")[2], p.server)
+    )
     session.show(
         {"variant": title_of, "MB/s": spread("mb_per_second")},
-        "medians, and below the slowest and fastest run; huge pages: what "
-        "they do for the same variant",
-        sorted(
-            session.points,
-            key=lambda p: (p.variant.partition(", ")[2], p.server),
-        ),
+        "medians, and below the slowest and fastest run",
     )
     return session.status()
 
 
-# Who runs it --------------------------------------------------------------
+def oldest_and_newest(
+    pythons: list[Interpreter]
+) -> dict[str, Interpreter]:
+    """Those of the interpreters that can run the lab, or the one that can.
 
-
-def choose(session: Session) -> dict[str, Interpreter]:
-    """The oldest, the newest, and the one with the libraries.
-
-    Raises InterpreterError if none can run the lab.
+    Raises InterpreterError if none can.
     """
     found = [
-        python
-        for python in interpreters.choose(session.options.pythons)
+        python for python in pythons
         if not python.free and interpreters.numbers(python)[:2] >= OLDEST
     ]
     if not found:
@@ -136,39 +143,31 @@ def choose(session: Session) -> dict[str, Interpreter]:
             "the lab frames needs an interpreter from Python 3.8 on, "
             "with a GIL"
         )
-    people = {"oldest": found[0]} if len(found) > 1 else {}
-    people["newest"] = found[-1]
-    if not session.options.no_libraries:
-        missing = start.missing(peers.select(LIBRARIES), session.say)
-        for why in missing.values():
-            session.say(f"[dim]- {why}")
-        if len(missing) < len(LIBRARIES.split(",")):
-            people["libraries"] = identify(str(start.PYTHON))
-    return people
+    oldest = {"oldest": found[0]} if len(found) > 1 else {}
+    return {**oldest, "newest": found[-1]}
 
 
-def why_no_huge_pages() -> str:
-    """Why malloc cannot be told to take huge pages; "" if it can."""
+def has_huge_pages() -> bool:
+    """Can malloc be told to take huge pages?"""
     library, version = platform.libc_ver()
     numbers = [int(n) for n in version.split(".")[:2] if n.isdecimal()]
-    if library != "glibc" or numbers < [2, 35]:
-        return "that needs the GNU C library from 2.35 on"
     file = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if not file.is_file():
-        return "this kernel has none"
-    off = "[never]" in file.read_text()
-    return "they are switched off here" if off else ""
+    return (
+        library == "glibc" and numbers >= [2, 35]
+        and file.is_file() and "[never]" not in file.read_text()
+    )
 
 
 def cases(people: dict[str, Interpreter], huge: bool) -> list[Case]:
     """One process, as in 2017, where the libraries are; else two."""
-    pages = (False, True)[:1 + huge]
-    every = itertools.product(SHAPES, pages, people.items())
-    return [
-        Case(part, python, shape, large) for shape, large, (part, python)
-        in every if (shape == "two") != (part == "libraries")
-        or (shape == "two" and not large)
-    ]
+    found = []
+    for part, python in people.items():
+        shape = "one" if part == "libraries" else "two"
+        if shape == "one":  # counted there as well
+            found.append(Case(part, python, "two"))
+        found += [Case(part, python, shape, each)
+                  for each in (False, True)[:1 + huge]]
+    return found
 
 
 # Calling the lab ----------------------------------------------------------
@@ -179,8 +178,7 @@ class Rig:
 
     def __init__(self, session: Session, made: Path) -> None:
         """made: an empty folder for what is compiled."""
-        self.session, self.options = session, session.options
-        self.made = made
+        self.session, self.options, self.made = session, session.options, made
         self.counts: dict[tuple[str, str], dict[str, float]] = {}
         self.echo = self._compiled(ECHO)
         self.counter = self._compiled(
@@ -200,37 +198,27 @@ class Rig:
     def call(
         self, case: Case, frames: int, *words: str
     ) -> tuple[str, list[dict[str, Any]]]:
-        """Call the lab for a round; the command as shown, and its rows.
+        """Call the lab; the command as shown, and what it said of each run.
 
         Raises LabError.
         """
-        words = (
-            LAB, "--size", str(self.options.frame_size), "--shape",
-            case.shape, "--json", "--rounds", "1", "--frames", str(frames),
-            *words,
-        )
-        more = HUGE if case.huge else {}
+        words = (LAB, "--size", str(self.options.frame_size), "--shape",
+                 case.shape, "--json", "--frames", str(frames), *words)
+        how = HUGE if case.huge else {}
         text = said_by(
-            [case.python.program, *words], PATIENCE, environment=more
+            [case.python.program, *words], PATIENCE, environment=how
         )
-        shown = [f"{name}={value}" for name, value in more.items()]
-        shown += [f"python{case.python.label}", *words]
-        command = shlex.join(shown)
-        if self.echo:
-            command = command.replace(self.echo, "frames")
-        try:
-            rows: list[dict[str, Any]] = json.loads(text)["variants"]
-        except (ValueError, LookupError) as error:
-            raise LabError("the lab did not print its figures") from error
-        return command, rows
+        command = shlex.join([f"python{case.python.label}", *words])
+        for name, value in how.items():
+            command = f"{name}={value} {command}"
+        return command.replace(self.echo or "\0", "frames"), read(text)
 
     def asked(self, case: Case) -> list[str]:
         """Variants for an interpreter: libraries on one of them only."""
         foreign = LIBRARIES.split(",")
         return [
             name for name in self.options.frame_variants
-            if case.part == "libraries"
-            or VARIANTS[name].needs not in foreign
+            if case.part == "libraries" or VARIANTS[name].needs not in foreign
         ]
 
     def work(self, case: Case) -> list[Work]:
@@ -239,14 +227,12 @@ class Rig:
         First, frames of a byte show which variants there are.
         """
         names = self.asked(case)
-        if not names:
-            return []
-        words = ["--only", ",".join(names), "--size", "1"]
-        _, rows = self.call(case, 1, *words)
         work: list[Work] = []
-        for name, row in zip(names, rows, strict=True):
+        words = "--only", ",".join(names), "--size", "1"
+        for row in self.call(case, 1, *words)[1] if names else ():
+            name = row["name"]
             point = Point(name, SUITE, 1, 0.0, variant=case.variant)
-            if row["skipped"]:
+            if "skipped" in row:
                 self.session.skip(point, row["skipped"])
                 continue
             work.append((point, partial(self.once, case, "--only", name)))
@@ -265,23 +251,22 @@ class Rig:
     def once(self, case: Case, *words: str) -> Run:
         """One run of one variant. Raises LabError."""
         frames = self.options.frame_count
-        command, (row,) = self.call(case, frames, *words)
-        text = json.dumps(row)
-        keep_raw(self.session.folder, case.variant, command, text)
-        one = Run(command, error=row["error"] or None)
-        for said in row["runs"]:
-            user, system = said.get("user", 0.0), said.get("system", 0.0)
-            one.requests, one.seconds = frames, round(said["seconds"], 6)
-            one.cpu_user, one.cpu_system = round(user, 6), round(system, 6)
-            faults = said.get("faults", 0)
-            one.extra = {
-                "mb_per_second": round(said["mb_per_second"], 3),
-                "faults_per_frame": round(faults / frames, 3),
-                "user_ms": round(1000 * user / frames, 3),
-                "system_ms": round(1000 * system / frames, 3),
-            }
-            if case.shape == "two":  # counted in servers of that shape
-                one.extra |= self.counts.get((case.part, words[1]), {})
+        command, (said,) = self.call(case, frames, *words)
+        keep_raw(
+            self.session.folder, case.variant, command, json.dumps(said)
+        )
+        one = Run(command, error=said.get("error"))
+        if one.error:
+            return one
+        one.requests, one.seconds = frames, round(said["seconds"], 6)
+        one.cpu_user = round(said.get("user", 0.0), 6)
+        one.cpu_system = round(said.get("system", 0.0), 6)
+        one.extra = {"mb_per_second": round(said["mb_per_second"], 3)} | {
+            name: round(unit * said.get(what, 0) / frames, 3)
+            for name, (what, unit) in FIGURES.items()
+        }
+        if case.shape == "two":  # counted in servers of that shape
+            one.extra |= self.counts.get((case.part, words[1]), {})
         return one
 
     def copies(self, case: Case, name: str) -> dict[str, float]:
@@ -293,51 +278,74 @@ class Rig:
         if not self.counter:
             return {}
         self.session.say(f"[dim]counting: {case.part}, {name}")
+        size, file = self.options.frame_size, self.made / "count.json"
+        server = shlex.join([
+            "env", f"LD_PRELOAD={self.counter}", f"COUNT_FILE={file}",
+            case.python.program, LAB, "--serve", name, "--size", str(size),
+        ])  # fmt: skip
+        totals = []
         try:
-            few, many = (self._counted(case, name, n) for n in COUNTED)
-        except LabError as error:
+            for frames in COUNTED:
+                file.unlink(missing_ok=True)
+                self.call(case, frames, "--server", server)
+                # The last to end is Python; "env" may have counted itself.
+                last = file.read_text().splitlines()[-1]
+                totals.append(json.loads(last))
+        except (LabError, OSError, IndexError, ValueError) as error:
             self.session.say(f"[dim]- not counted: {error}")
             return {}
-        size = (COUNTED[1] - COUNTED[0]) * self.options.frame_size
+        few, many = totals
+        size *= COUNTED[1] - COUNTED[0]
         return {
             f"{what}_frames": round((many[what] - few[what]) / size, 3)
             for what in ("copied", "allocated")
         }
 
-    def _counted(
-        self, case: Case, name: str, frames: int
-    ) -> dict[str, int]:
-        file = self.made / "count.json"
-        file.unlink(missing_ok=True)
-        server = shlex.join([
-            "env", f"LD_PRELOAD={self.counter}", f"COUNT_FILE={file}",
-            case.python.program, LAB, "--serve", name, "--size",
-            str(self.options.frame_size),
-        ])  # fmt: skip
-        _, rows = self.call(case, frames, "--server", server)
-        for row in rows:
-            if why := row["error"] or row["skipped"]:
-                raise LabError(why)
-        try:
-            # The last to end is Python; "env" may have counted itself.
-            last = file.read_text().splitlines()[-1]
-            found: dict[str, int] = json.loads(last)
-        except (OSError, IndexError, ValueError) as error:
-            raise LabError("nothing was counted") from error
+    def profile(self, case: Case) -> dict[str, list[tuple[str, float]]]:
+        """The functions that take the time of each variant."""
+        found, file = {}, self.made / "profile"
+        for name in self.asked(case):
+            self.session.say(f"[dim]profile: {case.variant}, {name}")
+            words = ["--alone", name, "--profile", str(file),
+                     "--size", str(self.options.frame_size)]
+            try:
+                said_by([case.python.program, LAB, "--frames", str(PROFILED),
+                         *words], PATIENCE)  # fmt: skip
+                found[name] = top(file)
+            except LabError as error:  # it cannot run here
+                self.session.say(f"[dim]- not profiled: {error}")
         return found
 
-    def profile(self, every: list[Case]) -> None:
-        """The functions that take the time, into profile.json."""
-        found = {}
-        for case in every:
-            self.session.say(f"[dim]profile: {case.variant}")
-            with contextlib.suppress(LabError):
-                names = ",".join(self.asked(case))
-                _, rows = self.call(
-                    case, PROFILED, "--only", names, "--profile"
-                )
-                found[case.variant] = {
-                    row["name"]: row["runs"][0]["profile"]
-                    for row in rows if row["runs"]
-                }
-        save_json(self.session.folder / "profile.json", found)
+
+def read(text: str) -> list[dict[str, Any]]:
+    """What the lab prints with --json: a line for each run.
+
+    Raises LabError if it is something else.
+    """
+    try:
+        rows = [dict(json.loads(line)) for line in text.splitlines()]
+    except (ValueError, TypeError):
+        rows = []
+    if not rows:
+        raise LabError("the lab did not print its figures")
+    return rows
+
+
+def top(file: Path) -> list[tuple[str, float]]:
+    """The functions of a profile that took most: name, share of the time."""
+    rows = pstats.Stats(str(file)).stats  # type: ignore[attr-defined]
+    whole = sum(row[2] for row in rows.values()) or 1.0
+    most = sorted(rows.items(), key=lambda item: -item[1][2])
+    return [
+        (called(*where), round(row[2] / whole, 4))
+        for where, row in most[:SHOWN]
+    ]
+
+
+def called(file: str, line: int, name: str) -> str:
+    """A function as the profile names it, in words, as socket.recv."""
+    if match := re.match(r"<method '(\w+)' of '([\w.]+)' objects>", name):
+        return f"{match[2].rpartition('.')[2]}.{match[1]}"
+    if match := re.match(r"<built-in method (.*)>", name):
+        return match[1]
+    return f"{name} ({Path(file).name})"

@@ -17,7 +17,6 @@ from __future__ import print_function
 
 import argparse
 import collections
-import ctypes
 import json
 import math
 import os
@@ -37,7 +36,6 @@ if MYPY:  # for the type checker alone
     )
 
     Figures = Dict[str, List[float]]
-    Check = Callable[[str], float]
     Pair = Union["LockPair", "ConditionPair"]
 
 SECONDS = 0.5  # that one measurement lasts
@@ -346,7 +344,7 @@ def requests_per_second(clients, seconds, hog):
     """What ab says of the pool with so many clients."""
     words = [sys.executable, os.path.abspath(__file__), "--serve"]
     server = subprocess.Popen(
-        words + (["--hog"] if hog else []), stdout=subprocess.PIPE
+        words + ["--hog"] * hog, stdout=subprocess.PIPE
     )
     try:
         assert server.stdout
@@ -363,19 +361,11 @@ def load(port, clients, seconds):
     # type: (int, int, float) -> float
     """Run ab for some whole seconds."""
     whole = "{0:.0f}".format(math.ceil(AB_TIMES * seconds))
-    command = [
+    ab = subprocess.Popen([
         "ab", "-q", "-r", "-t", whole, "-n", "1000000",
         "-c", str(clients), "http://127.0.0.1:{0}/".format(port),
-    ]
-    ab = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    try:
-        said = ab.communicate()[0].decode("ascii", "replace")
-    finally:
-        if ab.poll() is None:  # Ctrl-C
-            ab.kill()
-            ab.wait()
+    ], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = ab.communicate()[0].decode("ascii", "replace")
     found = re.search(r"Requests per second: +([0-9.]+)", said)
     failed = re.search(r"Failed requests: +([0-9]+)", said)
     # What the end of its time cuts short may count as failed.
@@ -453,46 +443,27 @@ def measure(parts, seconds, figures):
 
 def use_cpus(number):  # type: (int) -> None
     """Let this process and its children have so few CPUs only."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "sched_setaffinity"):
+    try:
+        with open("/proc/self/status") as status:
+            found = re.search(r"Cpus_allowed_list:\s(.*)", status.read())
+    except EnvironmentError:
         raise LabError("--cpus needs Linux; leave it out here")
-    mask = (ctypes.c_ulong * 16)()
-    size = ctypes.sizeof(mask)
-    libc.sched_getaffinity(0, size, ctypes.byref(mask))
-    bits = 8 * ctypes.sizeof(ctypes.c_ulong)
-    allowed = [
-        cpu
-        for cpu in range(len(mask) * bits)
-        if mask[cpu // bits] >> cpu % bits & 1
-    ]
+    allowed = []  # type: List[int]
+    for part in found.group(1).split(",") if found else ():
+        first, _, last = part.partition("-")  # such as 0-3,8
+        allowed += range(int(first), int(last or first) + 1)
     if len(allowed) < number:
         raise LabError(
             "--cpus {0} cannot be: this process has {1}".format(
                 number, len(allowed)
             )
         )
-    fewer = (ctypes.c_ulong * 16)()
-    for cpu in allowed[:number]:
-        fewer[cpu // bits] |= 1 << cpu % bits
-    if libc.sched_setaffinity(0, size, ctypes.byref(fewer)):
-        raise LabError("--cpus: " + os.strerror(ctypes.get_errno()))
-
-
-def has_gil():  # type: () -> bool
-    """Does this interpreter have a GIL right now?"""
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-
-
-def about():  # type: () -> Dict[str, Any]
-    """Which interpreter this is."""
-    words = "{0} {1}"
-    return {
-        "python": words.format(
-            platform.python_implementation(), platform.python_version()
-        ),
-        "gil": has_gil(),
-        "system": words.format(platform.system(), platform.release()),
-    }
+    some = ",".join(str(cpu) for cpu in allowed[:number])
+    taskset = subprocess.Popen(
+        ["taskset", "-pc", some, str(os.getpid())],
+        stdout=subprocess.PIPE,
+    )
+    taskset.communicate()
 
 
 def show(figures):  # type: (Figures) -> None
@@ -500,9 +471,8 @@ def show(figures):  # type: (Figures) -> None
     width = max(len(label(name)) for name in figures)
     for name in figures:
         values = sorted(figures[name])
-        middle = values[len(values) // 2]
         line = label(name).ljust(width)
-        line += "  {0:>10,.2f}".format(middle)
+        line += "  {0:>10,.2f}".format(values[len(values) // 2])
         if len(values) > 1:
             line += "   {0:,.2f} to {1:,.2f}".format(
                 values[0], values[-1]
@@ -520,69 +490,49 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-def number(low, high, kind):
-    # type: (float, float, Callable[[str], float]) -> Check
-    """A check for argparse: a number from low to high."""
-
-    def check(text):  # type: (str) -> float
-        try:
-            value = kind(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            said = "{0!r} is not a number from {1} to {2}"
-            raise argparse.ArgumentTypeError(
-                said.format(text, low, high)
-            )
-        return value
-
-    return check
-
-
-def main():  # type: () -> int
-    """Measure as asked; returns the exit status."""
+def parse():  # type: () -> argparse.Namespace
+    """The options; ends with status 2 if they make no sense."""
     parser = Parser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--only", action="append", choices=PARTS,
-        help="measure only this; may be given several times",
-    )
-    parser.add_argument(
-        "--rounds", type=number(1, 50, int), default=3,
-        help="measure everything so often, show medians (%(default)s)",
-    )
-    parser.add_argument(
-        "--seconds", type=number(0.05, 60, float), default=SECONDS,
+    add = parser.add_argument
+    add("--only", action="append", choices=PARTS,
+        help="measure only this; may be given several times")
+    add("--rounds", type=int, default=3,
+        help="measure everything so often, show medians (%(default)s)")
+    add("--seconds", type=float, default=SECONDS,
         help="that one measurement lasts (%(default)s); ab takes four "
-        "times as long",
-    )
-    parser.add_argument(
-        "--cpus", type=number(1, 1000, int), default=0, metavar="N",
-        help="use only so many CPUs, Linux (default: all there are)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print the figures as JSON"
-    )
+        "times as long")
+    add("--cpus", type=int, default=0, metavar="N",
+        help="use only so many CPUs, Linux (default: all there are)")
+    add("--json", action="store_true",
+        help="print the figures as JSON")
     # How the lab starts its own web server.
-    parser.add_argument(
-        "--serve", action="store_true", help=argparse.SUPPRESS
-    )
-    parser.add_argument(
-        "--hog", action="store_true", help=argparse.SUPPRESS
-    )
+    add("--serve", action="store_true", help=argparse.SUPPRESS)
+    add("--hog", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not 1 <= options.rounds <= 50:
+        parser.error("--rounds is a number from 1 to 50")
+    if not 0.05 <= options.seconds <= 60:
+        parser.error("--seconds is a number from 0.05 to 60")
+    return options
+
+
+def main():  # type: () -> int
+    """Measure as asked; returns the exit status."""
     try:
+        options = parse()
         if options.serve:
             pool_server(options.hog)
-        return run(options)
+        run(options)
+        return 0
     except LabError as error:
-        return leave(1, "{0}: {1}\n".format(parser.prog, error))
+        return leave(1, "lab.py: {0}\n".format(error))
     except (EnvironmentError, RuntimeError) as error:
         # No socket, no process, no thread: this machine has no more.
-        said = "{0}: this machine does not let us: {1}\n"
-        return leave(1, said.format(parser.prog, error))
+        said = "lab.py: this machine does not let us: {0}\n"
+        return leave(1, said.format(error))
     except KeyboardInterrupt:
         return leave(130, "")
 
@@ -594,39 +544,36 @@ def leave(status, said):  # type: (int, str) -> NoReturn
     os._exit(status)
 
 
-def run(options):  # type: (argparse.Namespace) -> int
+def run(options):  # type: (argparse.Namespace) -> None
     """Measure all rounds, print the table or the JSON."""
     if options.cpus:
         use_cpus(options.cpus)
     parts = list(options.only or PARTS)
-    if "pool" in parts and not find("ab"):
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    if "pool" in parts and not any(
+        os.access(os.path.join(folder, "ab"), os.X_OK)
+        for folder in folders
+    ):
         parts.remove("pool")
         print("ab is missing, so no web server is measured: on Debian "
               "and Ubuntu, apt install apache2-utils", file=sys.stderr)
-    facts = about()
+    gil = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+    python = " ".join((
+        platform.python_implementation(), platform.python_version()))
     figures = collections.OrderedDict()  # type: Figures
     for one in range(options.rounds):
-        print("{python}: round {0} of {1}".format(
-            one + 1, options.rounds, **facts), file=sys.stderr)
+        print("{0}: round {1} of {2}".format(
+            python, one + 1, options.rounds), file=sys.stderr)
         measure(parts, options.seconds, figures)
     if options.json:
-        facts.update(cpus=options.cpus, figures=figures)
-        print(json.dumps(facts))
-        return 0
+        print(json.dumps({
+            "python": python, "gil": gil, "cpus": options.cpus,
+            "figures": figures,
+        }))
+        return
     print("{0}, {1} a GIL, {2}".format(
-        facts["python"], "with" if facts["gil"] else "without",
-        facts["system"]))
+        python, "with" if gil else "without", platform.platform()))
     show(figures)
-    return 0
-
-
-def find(program):  # type: (str) -> Optional[str]
-    """Where a program is, None if it is nowhere."""
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        path = os.path.join(folder, program)
-        if os.access(path, os.X_OK):
-            return path
-    return None
 
 
 if __name__ == "__main__":

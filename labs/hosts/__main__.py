@@ -22,32 +22,27 @@ def end_with_input() -> None:
     os._exit(1)
 
 
-def main(words: list[str]) -> int:
-    """Measure a case of an experiment once; returns the exit status.
+def main(words: list[str]) -> None:
+    """Measure a case of an experiment once.
 
     words: the name of the experiment, the number of the case. Without
     words only the network is built, to see whether that can be done.
     """
     if os.getpid() != 1:  # it would build bridges in the real network
         print("It runs in namespaces: use ./bench.sh hosts", file=sys.stderr)
-        return 2
+        sys.exit(2)
     threading.Thread(target=end_with_input, daemon=True).start()
-    try:
-        if not words:
-            build(1)
-            return 0
-        name, number = words
-        rig = Rig(EXPERIMENTS[name][0][int(number)])
-        runs = rig.measure()
-    except LaunchError as error:
-        print(error, file=sys.stderr)
-        return 1
+    if not words:
+        return build(1)
+    rig = Rig(EXPERIMENTS[words[0]][0][int(words[1])])
     print(json.dumps([
         {"run": asdict(one), "raw": balancer.raw()}
-        for one, balancer in zip(runs, rig.balancers, strict=True)
+        for one, balancer in zip(rig.measure(), rig.balancers, strict=True)
     ]))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        main(sys.argv[1:])
+    except LaunchError as error:
+        sys.exit(str(error))

@@ -51,10 +51,8 @@ def measure(session: Session) -> int:
     named = {name for names in words for name in names} or {*EXPERIMENTS}
     if options.reference and (options.smoke or named < {*EXPERIMENTS}):
         raise Refused("--reference needs all of hosts, and not --smoke")
-    if not obtain(
-        session.console, "HAProxy", balancer.version, "from haproxy.org",
-        "haproxy",
-    ):
+    if not obtain(session.console, "HAProxy", balancer.version,
+                  "from haproxy.org", "haproxy"):
         return 1
     try:
         said_by([], REST_SECONDS)
@@ -67,7 +65,8 @@ def measure(session: Session) -> int:
     session.results.tools["haproxy"] = balancer.version() or ""
     session.rounds(
         [one for name in EXPERIMENTS if name in named
-         for one in work(session, name)], 1, told,
+         for one in work(session, name)], 1,
+        lambda one: f"{one.extra['sent']:,.0f} sent, {one.failed:,} lost",
     )
     session.show({
         "case": lambda p: f"{p.suite.removeprefix('hosts-')}: {title_of(p)}",
@@ -109,11 +108,6 @@ def forever(
             one = Run(**each["run"])
             keep_raw(session.folder, words[0], one.command, each["raw"])
             yield one
-
-
-def told(one: Run) -> str:
-    """A run for the screen."""
-    return f"{one.extra['sent']:,.0f} sent, {one.failed:,} lost"
 
 
 def said_by(words: list[str], seconds: float) -> str:

@@ -118,11 +118,11 @@ class Host:
         self.name, self.cable = f"h{number}", f"cable{number}"
         address, server = f"{BRIDGE}{number}", by_name(case.server)
         self.address = f"{address}:{PORT}"
+        delay = f"{case.delays[number - 1]:g}"
         self.command = [
             "ip", "netns", "exec", self.name, sys.executable,
             str(server.path), "--host", address, "--port", str(PORT),
-            "--delay", f"{case.delays[number - 1]:g}", *server.options,
-            *case.options,
+            "--delay", delay, *server.options, *case.options,
         ]
         self.start()
 

@@ -50,12 +50,11 @@ def measure(session: Session) -> int:
     for tool in (*LOOKS, "strace"):
         if not shutil.which(tool):
             session.say(f"There is no {tool} here: it is left out.")
-    work = [
+    session.rounds([
         (Point(name, SUITE, CLIENTS, LOOKED_AT),
          partial(look_inside, session, by_name(name)))
         for name in NAMES
-    ]  # fmt: skip
-    session.rounds(work, 1, lambda one: ", ".join(one.texts) or "nothing")
+    ], 1, lambda one: ", ".join(one.texts) or "nothing")  # fmt: skip
     return session.status()
 
 
@@ -93,13 +92,11 @@ def printed(command: str) -> str:
         ["sh", "-c", command], capture_output=True, text=True, check=False,
         timeout=LOOK_SECONDS,
     )
-    if done.returncode:
-        return ""
     text = done.stdout
     if text.startswith("Process "):
         text = text.partition("\n\n")[2]
     lines = [line.rstrip() for line in scrub(text).rstrip().splitlines()]
-    return "\n".join([f"$ {command}", *lines])
+    return "" if done.returncode else "\n".join([f"$ {command}", *lines])
 
 
 def counted(process: Running) -> str:
@@ -117,6 +114,6 @@ def counted(process: Running) -> str:
             except NoResponse as error:
                 raise strace.StraceError(f"under strace: {error}") from error
         lines = table.read_text("utf-8").splitlines()
-    shown = [line.rstrip() for line in lines[:TOP]]
     more = ["..."] if lines[TOP:] else []
-    return "\n".join([f"$ {COUNT} -p {process.pid}", *shown, *more])
+    shown = [line.rstrip() for line in lines[:TOP]] + more
+    return "\n".join([f"$ {COUNT} -p {process.pid}", *shown])

@@ -2,12 +2,10 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,11 +13,10 @@ import pytest
 
 from labs.database import load, measure, postgres
 from labs.database.measure import Case
-from labs.database.postgres import Postgres
 from tests.marks import Patch, Said
 from tests.tools.experiment import answering, printed, run, under_way
 from tools.bench import __main__ as command
-from tools.bench import outcome, server
+from tools.bench import server
 from tools.bench.experiments import labs
 from tools.bench.peers import start
 from tools.bench.session import Refused
@@ -49,14 +46,10 @@ needs_postgres = pytest.mark.skipif(
 
 
 def test_no_postgres_is_a_sentence(monkeypatch: Patch, capsys: Said) -> None:
-    def never(*words: object) -> None:
-        raise AssertionError("the committed run was touched")
-
-    monkeypatch.setattr(outcome, "make_reference", never)
     monkeypatch.setattr(command, "_catch_signals", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda program: None)
     monkeypatch.setattr(postgres, "PLACES", ())
-    assert command.main(["labs", "database", "--reference"]) == 2
+    assert command.main(["labs", "database"]) == 2
     said = capsys.readouterr().err
     assert "PostgreSQL is not installed: apt install postgresql" in said
     assert said.count("\n") == 1
@@ -65,7 +58,7 @@ def test_no_postgres_is_a_sentence(monkeypatch: Patch, capsys: Said) -> None:
 def test_every_package_is_pinned_and_every_point_another() -> None:
     pins = start.REQUIREMENTS.read_text()
     assert all(f"\n{name}==" in pins for name in measure.DRIVER.packages)
-    points = [c.point for c in measure.cases(measure.PARTS, 500)]
+    points = [case.point for case in measure.CASES]
     assert {p.suite for p in points} <= {*MORE_SUITES}
     names = {(p.suite, p.server, p.variant, p.clients) for p in points}
     assert len(names) == len(points)
@@ -81,11 +74,7 @@ def test_the_handlers_alone_say_what_they_need() -> None:
 def test_the_load_counts_each_error_by_what_is_said() -> None:
     good = b"HTTP/1.1 200 OK\r\n\r\n<p>It: works"
     bad = b"HTTP/1.1 503 Service Unavailable\r\n\r\n<p>503 Service: too many"
-    port = answering(good, bad, b"")
-    # No time to begin in: nobody has asked.
-    done = printed("-m", load.__name__, port, 3, 0, 60, "/?a", "/?b")
-    assert json.loads(done.stdout)["errors"] == {}
-    one = load.Load(port, 60, 60, ["/"])
+    one = load.Load(answering(good, bad, b""), 60, 60, ["/"])
     for said in ("", "too many", "no good response", "Connection refused"):
         assert said in asyncio.run(one.ask("/"))
 
@@ -103,60 +92,22 @@ def test_figures_of_the_load() -> None:
     assert one.figures()["seconds"] == 4.0
 
 
-# The database -------------------------------------------------------------
+# With one -----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def rig() -> Iterator[Postgres]:
+@thorough
+@needs_postgres
+def test_it_is_ours_alone() -> None:
     with postgres.postgres(8) as one:
-        one.sql(measure.TABLE)
-        yield one
-
-
-@thorough
-@needs_postgres
-def test_it_is_ours_alone(rig: Postgres) -> None:
-    pid = int((rig.data / "postmaster.pid").read_text().split()[0])
-    process = psutil.Process(pid)
-    assert process.uids().real != 0
-    assert (rig.folder / ".s.PGSQL.5432").is_socket()
-    assert rig.folder.stat().st_mode & 0o077 == 0
-    listening = [c.family.name for c in process.net_connections("inet")]
-    assert listening == []
-    assert rig.sql("select count(*) from items").strip() == "100000"
-    assert rig.connections() == 0  # the administrator does not count
-    with pytest.raises(OSError, match="psql: ERROR:  relation"):
-        rig.sql("select * from nothing")
-
-
-@thorough
-@needs_postgres
-@pytest.mark.parametrize(("number", "timeout", "locked"), [
-    (signal.SIGKILL, 0, False), (signal.SIGSTOP, 0, True),
-    (signal.SIGSTOP, 50, False),
-])
-def test_what_a_client_leaves_locked(
-    number: int, timeout: int, locked: bool, rig: Postgres
-) -> None:
-    def change() -> bool:
-        with contextlib.suppress(OSError):
-            rig.sql("set lock_timeout = 20; update items set price = 1 "
-                    "where id = 1")
-            return True
-        return False
-
-    rig.sql(
-        f"alter role lab set idle_in_transaction_session_timeout = {timeout}"
-    )
-    with contextlib.ExitStack() as later:
-        measure.leave_open(later, rig, number)
-        if locked:
-            assert not change() and not change()
-            assert rig.connections() == 1
-        else:
-            assert eventually(change, SECONDS)
-    assert eventually(change, SECONDS)
-    assert eventually(lambda: not rig.connections(), SECONDS)
+        pid = int((one.data / "postmaster.pid").read_text().split()[0])
+        process = psutil.Process(pid)
+        assert process.uids().real != 0
+        assert (one.folder / ".s.PGSQL.5432").is_socket()
+        assert one.folder.stat().st_mode & 0o077 == 0
+        assert process.net_connections("inet") == []
+        assert one.connections() == 0  # the administrator does not count
+        with pytest.raises(OSError, match="psql: ERROR:  relation"):
+            one.sql("select * from nothing")
 
 
 @thorough
@@ -196,9 +147,6 @@ def backends(place: str) -> list[psutil.Process]:
     return found
 
 
-# A run --------------------------------------------------------------------
-
-
 @thorough
 @needs_postgres
 def test_smoke(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -209,7 +157,7 @@ def test_smoke(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(measure, "TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(measure, "BEFORE_SECONDS", 0.1)
     monkeypatch.setattr(measure, "VANISH_PATIENCE", 0.5)
-    monkeypatch.setattr(measure, "cases", lambda *words: [
+    monkeypatch.setattr(measure, "CASES", [
         Case("sleep", "06-async", 4, 8, ("/?sleep",)),
         Case("sleep", "06-blocking", 4, 4, ("/?sleep",)),
         Case("limit", "03", 0, 20, ("/?slow",)),

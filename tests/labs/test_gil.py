@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from labs.gil import measure
+from labs.gil import lab, measure
 from tests.marks import Patch
 from tests.process import HAS_GIL, eventually
+from tests.tools.experiment import printed as run_python
 from tests.tools.experiment import run
 from tools.bench import interpreters
 from tools.bench.experiments import labs
-from tools.bench.experiments.lab import LabError
 from tools.bench.interpreters import Interpreter, identify
 from tools.common.launch import Launched
 from tools.servers import ROOT
@@ -23,11 +23,10 @@ from tools.site.figures import FIGURES
 
 FILE = ROOT / measure.FILE
 PATIENCE = 300  # seconds, for a very busy machine
-QUICK = ("--rounds", "1", "--seconds", "0.05", "--json")
-thorough = pytest.mark.thorough
+QUICK = ("--rounds", "2", "--seconds", "0.05", "--only", "compute")
 
 
-def lab(
+def printed(
     *words: str, program: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -36,16 +35,17 @@ def lab(
     )
 
 
-@thorough
+@pytest.mark.thorough
 def test_every_interpreter_runs_it() -> None:
     for python in interpreters.find():
-        done = lab(*QUICK, "--only", "compute", "--only", "hand-over",
-                   "--only", "answer", program=python.program)
+        done = printed(*QUICK, "--only", "hand-over", "--only", "answer",
+                       "--json", program=python.program)
         assert done.returncode == 0, (python.label, done.stderr)
-        assert len(measure.read(done.stdout)) == 11
+        found = json.loads(done.stdout)["figures"]
+        assert [len(each) for each in found.values()] == [2] * 10
 
 
-@thorough
+@pytest.mark.thorough
 def test_smoke(tmp_path: Path, monkeypatch: Patch) -> None:
     """A round on this interpreter, and on one that is not there."""
     here = identify(sys.executable)
@@ -56,49 +56,50 @@ def test_smoke(tmp_path: Path, monkeypatch: Patch) -> None:
     status, kept = run(labs, tmp_path, *words)
     assert status == 1
     failed, good = kept.points
-    assert (failed.server, failed.variant, failed.status, failed.reason) == (
-        "3.8", "1 CPU", "failed", "/a/python: No such file or directory"
-    )
+    assert failed.reason == "/a/python: No such file or directory"
     figures = good.runs[0].extra
     assert figures.pop("gil") == HAS_GIL
     assert set(figures) <= set(FIGURES)  # each has words for its axis
     assert len(figures) == 14 if shutil.which("ab") else 10
-    assert all(value >= 0 for value in figures.values())
-    if HAS_GIL:  # the hog keeps the GIL for the whole interval
-        assert figures["answer_hog_usual_ms"] >= 4
-        assert figures["answer_hog_long_ms"] >= 40
+    assert all(value > 0 for value in figures.values())
     assert good.runs[0].command.startswith(f"python{here.label} labs/gil/")
     assert here.version in kept.tools[f"python{here.label}"]
 
 
-def test_the_table_has_medians_and_spread() -> None:
-    done = lab("--rounds", "2", "--seconds", "0.05", "--only", "compute")
-    assert done.returncode == 0, done.stderr
-    _, line = done.stdout.splitlines()
-    assert line.startswith("two computing threads do") and " to " in line
-
-
 @pytest.mark.parametrize(("words", "says", "status"), [
-    (("--rounds", "x"), "'x' is not a number", 2),
-    (("--seconds", "0"), "not a number from 0.05 to 60", 2),
+    (QUICK, "two computing threads do", 0),
+    (("--rounds", "x"), "invalid int value: 'x'", 2),
+    (("--seconds", "0"), "--seconds is a number from 0.05 to 60", 2),
     (("--only", "nonsense"), "nonsense", 2),
-    (("--cpus", "99"), "--cpus 99 cannot be: this process has", 1),
+    (("--cpus", "99"), "--cpus ", 1),
 ])
-def test_nonsense_is_one_sentence(
+def test_a_table_or_one_sentence(
     words: tuple[str, ...], says: str, status: int
 ) -> None:
-    if words[0] == "--cpus" and sys.platform != "linux":
-        pytest.skip("CPUs can be chosen on Linux only")
-    done = lab(*words)
+    done = printed(*words)
     assert done.returncode == status
-    assert says in done.stderr and done.stderr.count("\n") == 1
+    shown = done.stderr if status else done.stdout
+    assert says in shown and shown.count("\n") == (1 if status else 2)
 
 
 def test_without_ab_the_rest_is_measured(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    done = lab(*QUICK, "--only", "compute", "--only", "pool")
+    done = printed(*QUICK, "--only", "pool", "--json")
     assert list(json.loads(done.stdout)["figures"]) == ["efficiency"]
     assert "apt install apache2-utils" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it needs Linux")
+def test_so_few_cpus_and_no_more() -> None:
+    script = "from labs.gil.lab import use_cpus as u; import os; u(1); "
+    done = run_python("-c", script + "print(len(os.sched_getaffinity(0)))")
+    assert (done.stdout, done.returncode) == ("1\n", 0)
+
+
+def test_the_hog_computes_until_its_block_ends() -> None:
+    with lab.Hog(True) as hog:
+        assert hog.thread.is_alive()
+    assert not hog.thread.is_alive()
 
 
 def test_an_interrupt_ends_it_and_its_threads() -> None:
@@ -108,12 +109,3 @@ def test_an_interrupt_ends_it_and_its_threads() -> None:
         assert eventually(lambda: child.threads() >= 3, PATIENCE)
         child.signal(signal.SIGINT)
         assert child.wait(PATIENCE) == 130
-
-
-@pytest.mark.parametrize("text", [
-    "", "[]", "{}", '{"figures": {}, "gil": true}',
-    '{"figures": {"lock": []}, "gil": true}',
-])
-def test_other_output_is_no_figures(text: str) -> None:
-    with pytest.raises(LabError):
-        measure.read(text)

@@ -4,58 +4,54 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from labs.inside import measure as inside
 from tests.marks import Patch, Said
-from tests.tools.experiment import run, session
+from tests.tools.experiment import run
 from tools.bench.experiments import labs
 from tools.bench.session import Refused
-from tools.data.results import DATA, Run, load
+from tools.data.results import DATA, load
 from tools.servers import ROOT
 
-SLEEP, POLL, EPOLL = "hrtimer_nanosleep", "poll_schedule", "epoll"
+SLEEP = "hrtimer_nanosleep"
 # Server: not accepted, not read, where its threads wait, its first call.
 TOLD = {
     "02": (5, 5, [SLEEP], "clock_nanosleep"),
-    "03": (0, 0, [POLL, *[SLEEP] * 6], "clock_nanosleep"),
+    "03": (0, 0, ["poll_schedule", *[SLEEP] * 6], "clock_nanosleep"),
     "04": (0, 5, [SLEEP], "clock_nanosleep"),
-    "06": (0, 0, [EPOLL], "epoll_wait"),
+    "06": (0, 0, ["epoll"], "epoll_"),
+}
+STACKS = {  # the innermost call of each thread, as py-spy names it
+    "02": ["handle_client"], "03": ["socket.accept", *["handle_client"] * 6],
+    "04": ["resume"], "06": ["EpollSelector.select"],
 }
 
 
-def seen(one: Run) -> tuple[int, int, list[str], str]:
-    """What the texts of a run say, in the shape of TOLD."""
-    queue = unread = 0
-    for line in one.texts["ss"].splitlines()[2:]:
-        state, waiting, *_ = line.split()
-        queue += int(waiting) if state == "LISTEN" else 0
-        unread += state == "ESTAB" and waiting != "0"
-    threads = [line.split()[1] for line in one.texts["ps"].splitlines()[2:]]
-    waits = [
-        next((kind for kind in (SLEEP, EPOLL, POLL) if kind in each), each)
-        for each in threads
-    ]
-    first = one.texts["strace"].splitlines()[3].split()[-1]
-    return queue, unread, waits, first.replace("pwait", "wait")
+@pytest.mark.parametrize("name", TOLD)
+def test_the_record_shows_what_the_page_tells(name: str) -> None:
+    point = load(DATA / "labs-inside").find(name, "labs-inside")
+    assert point
+    texts = point.runs[0].texts
+    queue, unread, waits, first = TOLD[name]
+    lines = texts["ss"].splitlines()[2:]
+    assert [ln.split()[1] for ln in lines if "LISTEN" in ln] == [str(queue)]
+    assert len(re.findall(r"(?m)^ESTAB +[1-9]", texts["ss"])) == unread
+    threads = [line.split()[1] for line in texts["ps"].splitlines()[2:]]
+    for wait, thread in zip(waits, threads, strict=True):
+        assert wait in thread
+    assert texts["strace"].splitlines()[3].split()[-1].startswith(first)
+    found = re.findall(r"\nThread .*\n +(\S+)", texts["py-spy"])
+    assert found == STACKS[name]
+    assert not re.search(r"(?<![\w.:])/(?!/)\w+/", "".join(texts.values()))
 
 
-def test_the_record_shows_what_the_page_tells() -> None:
-    found = {p.server: p.runs[0] for p in load(DATA / "labs-inside").points}
-    assert {name: seen(one) for name, one in found.items()} == TOLD
-    stacks = {  # the innermost call of each thread, as py-spy names it
-        name: re.findall(r"\nThread .*\n +(\S+)", one.texts["py-spy"])
-        for name, one in found.items()
-    }
-    assert stacks["02"] == ["handle_client"] and stacks["04"] == ["resume"]
-    assert stacks["03"] == ["socket.accept", *["handle_client"] * 6]
-    assert "handle_client" not in found["06"].texts["py-spy"]
-
-
-def test_the_record_names_no_place_of_this_machine() -> None:
-    text = (DATA / "labs-inside" / "results.json").read_text()
-    assert not re.search(r"(?<![\w.:])/(?!/)\w+/", text)
+def test_another_system_is_a_sentence(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(Refused, match="needs Linux"):
+        inside.measure(Mock())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it needs Linux")
@@ -83,14 +79,8 @@ def test_a_look_at_a_server(
         assert "epoll" in texts["strace"]
 
 
-def test_a_tool_that_fails_is_left_out() -> None:
-    assert inside.printed("echo no; exit 3") == ""
-    assert inside.printed("echo 'a  '") == "$ echo 'a  '\na"
-
-
-def test_another_system_is_a_sentence(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(Refused, match="needs Linux"):
-        inside.measure(session(tmp_path))
+@pytest.mark.parametrize(("command", "text"), [
+    ("echo no; exit 3", ""), ("echo 'a  '", "$ echo 'a  '\na"),
+])
+def test_what_a_tool_prints(command: str, text: str) -> None:
+    assert inside.printed(command) == text

@@ -76,13 +76,18 @@ def test_golden(
     stem, dash, which = name.partition("-")
     monkeypatch.setenv("SEVEN_BESIDE", beside(tmp_path, BESIDE[dash + which]))
     html = render((GOLDEN / f"{stem}.md").read_text("utf-8"))
+    compare(name, html, pytestconfig)
+
+
+def compare(name: str, html: str, config: pytest.Config) -> None:
+    """That HTML is what golden/ has by this name; or renew that."""
     # A row, an entry, a part of a chart each: so a change can be read.
     html = re.sub(
         r"(?<=>)(?=<(?:figure|svg|g|rect|table|tr|d[ldt]|p|div|label|details"
         r"|span data-line)[ >])", "\n", html,
     ) + "\n"  # fmt: skip
     file = GOLDEN / f"{name}.html"
-    if pytestconfig.getoption("--renew-golden"):
+    if config.getoption("--renew-golden"):
         file.write_text(html, "utf-8")
     assert html == file.read_text("utf-8"), (
         "if that is meant: pytest tests/site --renew-golden"

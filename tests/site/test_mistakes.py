@@ -52,9 +52,10 @@ MISTAKES = {  # a fence -> a part of the sentence
         "there is no option 'color'",
     "database\nshow: circles\nsuite: db-sleep\ntitle: T":
         "show is one of lines, table, bars, not 'circles'",
-    "inside\ntool: top": "the lab uses ss, ps, strace, py-spy, not 'top'",
+    "inside\ntool: top":
+        "tool is one of ss, ps, strace, py-spy, not 'top'",
     "hosts\ntitle: T\npart: death\nrows: a\nshow: pie":
-        "show is bars, table, seconds, not 'pie'",
+        "show is one of bars, table, seconds, not 'pie'",
     "drawing\nname: loop": "no drawing 'loop'; there are accept",
     # Recordings.
     "race\nservers: 01, 02, 03\ntitle: T": "one server or two",

@@ -80,9 +80,6 @@ def _held(point: Point) -> int:
     return _tried(point) if point.status == "ok" else 0
 
 
-# The picture -------------------------------------------------------------
-
-
 def _picture(
     ident: str, title: str, rows: list[Row], levels: list[int]
 ) -> str:
@@ -131,17 +128,12 @@ def _sentence(row: Row) -> str:
     return f"{server.name} {', and '.join(words)}."
 
 
-# The table ---------------------------------------------------------------
-
-
 def _table(rows: list[Row], levels: list[int]) -> str:
-    head = ["Server", *(f"{n:,} clients" for n in levels)]
     body = []
     for server, points in rows:
         cells = {point.clients: _cell(point) for point in points}
         memory = [
-            figure(MEMORY).write(_figure(point, MEMORY)) for point in points
-            if _figure(point, MEMORY) > 0
+            each for point in points if (each := _figure(point, MEMORY)) > 0
             and _figure(point, "descriptors") >= SURE
         ]
         threads = max(run.threads or 0 for p in points for run in p.runs)
@@ -149,25 +141,26 @@ def _table(rows: list[Row], levels: list[int]) -> str:
             f"<strong>{escape(server.name)}</strong><br>"
             f"<small>{escape(server.waits)}</small>",
             *(cells.get(clients, DASH) for clients in levels),
-            memory[-1] if memory else DASH, f"{threads:,}",
+            figure(MEMORY).write(memory[-1]) if memory else DASH,
+            f"{threads:,}",
         ])
-    head += ["Memory a client", "Threads"]
+    head = ["Server", *(f"{n:,} clients" for n in levels), "Memory a client",
+            "Threads"]  # fmt: skip
     return elements.table(head, body, "How many clients at once")
 
 
 def _cell(point: Point) -> str:
     """Until the last response, or what stopped the server."""
-    stop, last, held = _stop(point), point.runs[-1], _held(point)
-    small = f"{last.requests:,} of {_tried(point):,} answered"
-    # A run until 2026-11-22 did not wait for what would come too late.
-    if watched := _figure(point, "watched_seconds"):
-        small = f"{last.requests:,} in {watched:g} s"
-    if held:
-        small = f"{held:,} held"
+    stop, last = _stop(point), point.runs[-1]
+    cell, small = f"{figure('seconds').write(last.seconds)} s", ""
     if stop:
         cell = f'<strong class="seven-no">{stop}</strong>'
-        return f"{cell}<br><small>{small}</small>"
-    cell = f"{figure('seconds').write(last.seconds)} s"
-    if point.delay == DELAY:
-        return cell
-    return f"{cell}<br><small>--delay {point.delay:g}</small>"
+        small = f"{last.requests:,} of {_tried(point):,} answered"
+        # A run until 2026-11-22 did not wait for what would come too late.
+        if watched := _figure(point, "watched_seconds"):
+            small = f"{last.requests:,} in {watched:g} s"
+        if held := _held(point):
+            small = f"{held:,} held"
+    elif point.delay != DELAY:
+        small = f"--delay {point.delay:g}"
+    return cell + f"<br><small>{small}</small>" * bool(small)

@@ -1,10 +1,12 @@
 """Runs a program that prints figures, and ends it whatever happens."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tools.bench.server import ServerError
 from tools.common.launch import scrub
@@ -54,3 +56,14 @@ def said_by(
         ]
         raise LabError(scrub(lines[-1].removeprefix("lab.py: ")))
     return out
+
+
+def figures_of(
+    words: Sequence[str], seconds: float, **how: Any
+) -> tuple[str, dict[str, Any]]:
+    """What a command prints, and the JSON in it. Raises LabError."""
+    text = said_by(words, seconds, **how)
+    try:
+        return text, dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise LabError("the lab did not print its figures") from error
