@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.marks import Said
 from tools.common.files import DataError
 from tools.data import __main__ as data
-from tools.data import kept, raw, results
+from tools.data import raw, results
 from tools.data.made import Made, everything
 from tools.servers import ROOT
 
@@ -197,13 +198,19 @@ def test_raw_outputs_are_packed_when_a_run_is_complete(tmp_path: Path) -> None:
         raw.names(tmp_path)
 
 
-def test_committed_runs_keep_only_what_is_read() -> None:
-    """And a page can ask for any figure of the list."""
-    for file in sorted(results.DATA.glob("*/results.json")):
-        run = results.load(file.parent)
-        assert kept.only_read(run) == run, file.parent.name
-        for name in kept.FIGURES.get(run.mode, ()):
-            known = [name in {*r.extra, *results.LATENCIES,
-                              *results.NUMBERS, *kept.MADE_FROM}
-                     for p in run.points for r in p.runs]
-            assert any(known), f"{name} of {run.mode}"
+@pytest.mark.parametrize(("place", "name"), [
+    (lambda data: data, "who"), (lambda data: data["machine"], "host"),
+    (lambda data: data["points"][0], "speed"),
+    (lambda data: data["points"][0]["runs"][0], "p50"),
+])
+def test_an_unknown_field_is_an_error(
+    place: Callable[[Any], dict[str, Any]], name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "results.json"
+    data = json.loads((results.DATA / "scale" / file.name).read_text())
+    file.write_text(json.dumps(data))
+    assert results.load(file).points
+    place(data)[name] = 1
+    file.write_text(json.dumps(data))
+    with pytest.raises(DataError, match=f"the unknown field '{name}'"):
+        results.load(file)

@@ -11,8 +11,7 @@ from tools.bench.cost import Cost
 from tools.bench.report import Report
 from tools.common.launch import scrub
 from tools.data import raw
-from tools.data.kept import only_read
-from tools.data.results import OWN, Point, Results, Run, load
+from tools.data.results import OWN, Point, Results, Run
 
 
 def take_report(run: Run, report: Report, timed: bool = True) -> None:
@@ -78,14 +77,10 @@ def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
 
 
 def make_reference(folder: Path, place: Path) -> Path:
-    """Put a complete run in the place of the committed one.
-
-    Of its figures those that somebody reads.
-    """
+    """Put a complete run in the place of the committed one."""
     fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(folder, fresh)
-    only_read(load(fresh)).save(fresh)
     shutil.rmtree(place, ignore_errors=True)
     fresh.rename(place)
     shutil.rmtree(folder)
