@@ -20,7 +20,7 @@ from tests.marks import Patch
 from tests.tools.experiment import session as a_session
 from tests.tools.faulty import faulty
 from tools.bench import load as loads
-from tools.bench import plan, server, session, sweep, table, wrk
+from tools.bench import plan, server, session, table, wrk
 from tools.bench import run as bench_run
 from tools.bench.ab import Load
 from tools.bench.cost import Meter
@@ -251,19 +251,6 @@ def test_a_run_with_wrk(bench: Session) -> None:
     assert bench.results.points[0].keep_alive
 
 
-@pytest.mark.thorough
-def test_the_keep_alive_of_others_is_checked(bench: Session) -> None:
-    bench.results.load = "python"
-    keep = Load(4, 40, 60, keep_alive=True)
-    closes, keeps = (
-        measure(bench, by_name(name), keep, "peer-keep").extra
-        for name in ("02", "06-protocol")
-    )
-    assert closes["kept_alive_share"] == 0.0
-    assert keeps["kept_alive_share"] > 0.9
-    assert "each answer to this load: 02 (ab speaks" in screen(bench)
-
-
 def test_the_cheapest_peer_stands_first_and_nginx_is_one(
     bench: Session
 ) -> None:
@@ -320,11 +307,11 @@ def run_with(worst: float = 100.0, **figures: Any) -> Run:
 ])
 def test_why_a_line_ends(run: Run, reason: str) -> None:
     point = Point("03", "sweep", 8, 0.1, runs=[run])
-    sweep.judge(point)
+    bench_run.judge(point)
     assert (point.end, point.reason) == (bool(reason), reason)
     # One bad run of three does not end a line.
     point = Point("03", "sweep", 8, 0.1, runs=[run_with(), run, run_with()])
-    sweep.judge(point)
+    bench_run.judge(point)
     assert not point.end
 
 

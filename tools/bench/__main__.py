@@ -197,10 +197,6 @@ def main(arguments: list[str]) -> int:
         paths = [str(path.resolve()) for path in options.beside]
         return _build_site(console, SEVEN_BESIDE=os.pathsep.join(paths))
     _catch_signals()
-    try:
-        options.load = _load_generator(options, console)
-    except KeyboardInterrupt:
-        return 130
     place = "peers" if options.peers else REFERENCE.name
     status = conduct(options.mode, options, _measure, place)
     # The site shows the committed run of the peers.
@@ -218,25 +214,19 @@ def _catch_signals() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def _load_generator(options: argparse.Namespace, console: Console) -> str:
-    """The one that is asked for, or the best that there is."""
-    load = options.load or "ab"
-    if load == "ab" and not preflight.find_ab(console):
-        load = "python"
-    if load == "python":
-        console.print(
+def _measure(session: Session) -> int:
+    """Measure what the options ask for; 1: a smoke run has found a fault."""
+    options, results = session.options, session.results
+    clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
+    for note in preflight.notes(results.machine.open_files, clients):
+        session.say(f"[dim]- {note}")
+    if results.load == "python":
+        if options.load != "python":
+            session.say(preflight.NO_AB)
+        session.say(
             "The built-in client makes the load: it is slower than ab, so "
             "the fastest servers look slower than they are."
         )
-    return load
-
-
-def _measure(session: Session) -> int:
-    """Measure what the options ask for; 1: a smoke run has found a fault."""
-    options, open_files = session.options, session.results.machine.open_files
-    clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
-    for note in preflight.notes(open_files, clients):
-        session.say(f"[dim]- {note}")
     try:
         if options.peers:
             _run_peers(session)
@@ -268,16 +258,20 @@ def _run_peers(session: Session) -> None:
     """Measure the peers beside our servers."""
     options, results = session.options, session.results
     missing = start.missing(options.peers, session.say)  # name -> why
-    version = wrk.version() if results.load == "ab" else None
-    if version:
-        results.tools["wrk"] = version
     there = [p for p in options.peers if p.name not in missing]
     results.tools.update(start.versions(there))
-    tasks = plan.peers(options.peers, options.servers, version is not None)
-    possible = [t for t in tasks if t.server.name not in missing]
-    measure_all(session, possible, PEER_REPEATS)
-    for name, why in missing.items():
-        skip(session, [t for t in tasks if t.server.name == name], why)
+    no_wrk = "wrk is not installed: apt-get install wrk, or brew install wrk"
+    if version := wrk.version():
+        results.tools["wrk"], no_wrk = version, ""
+    whys = [
+        (task, missing.get(
+            task.server.name, no_wrk * isinstance(task.load, wrk.Load)
+        )) for task in plan.peers(options.peers, options.servers)
+    ]
+    measure_all(session, [task for task, why in whys if not why], PEER_REPEATS)
+    for task, why in whys:
+        if why:
+            skip(session, [task], why)
 
 
 def _build_site(console: Console, **environment: str) -> int:

@@ -25,16 +25,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tools.bench import ab, outcome, preflight, strace, wrk
-from tools.bench.cost import Meter
+from tools.bench import outcome, preflight, strace, wrk
+from tools.bench.cost import Meter, switches
 from tools.bench.interpreters import Interpreter, InterpreterError
-from tools.bench.load import PROGRAMS, SHOWN, Load, patience, run_load
+from tools.bench.load import PROGRAMS, SHOWN, Load, patience, read, run_load
 from tools.bench.numbers import number
-from tools.bench.report import NoFigures
+from tools.bench.peers import start as peers
 from tools.bench.server import Running, ServerError, start
 from tools.bench.table import Columns, show_points, typed
 from tools.common.terminal import a_console
 from tools.data.results import DATA, Point, Run
+from tools.peers import Peer
 from tools.servers import SERVERS, Server, select
 
 MOST_REPEATS = 50
@@ -171,11 +172,12 @@ class Session:
         self.folder: Path = options.output or outcome.own_folder()
         self.console = a_console()
         self.begun = time.monotonic()
-        command = outcome.as_typed(sys.argv[1:])
-        load = "ab" if shutil.which("ab") else "python"
+        load = getattr(options, "load", None)
+        if load != "python":
+            load = "ab" if shutil.which("ab") else "python"
+        command = getattr(options, "command", "")
         self.results = preflight.fresh(
-            getattr(options, "command", command), name,
-            getattr(options, "load", load),
+            command or outcome.as_typed(sys.argv[1:]), name, load
         )
 
     @property
@@ -248,8 +250,14 @@ class Session:
         self.say(f"  {escape(failed or tell(one))}")
 
     def keep(self, point: Point, one: Run) -> None:
-        """Add a run to its point, and save."""
-        outcome.add(self.results, point, one)
+        """Add a run to its point, which failed if all have, and save."""
+        if not point.runs:  # an interrupt leaves no point without a run
+            self.points.append(point)
+        point.runs.append(one)
+        errors = [run.error for run in point.runs if run.error is not None]
+        failed = len(errors) == len(point.runs)
+        point.status = "failed" if failed else "ok"
+        point.reason = errors[-1] if failed else ""
         self.save()
 
     def skip(self, point: Point, reason: str) -> None:
@@ -276,33 +284,28 @@ class Session:
         program = "wrk" if isinstance(load, wrk.Load) else self.results.load
         shown = " ".join(load.command(url, SHOWN[program]))
         self.say(f"  [cyan]$ {escape(shown)}")
-        one = Run(f"{command or process.command}\n{shown}")
         words = load.command(url, PROGRAMS[program])
         most = patience(load, delay)
-        begun, ours = time.monotonic(), _children()
+        lines = [command or process.command, shown]
+        begun, ours, meter = time.monotonic(), _children(), Meter(process)
         if count:
             pids = [member.pid for member in process.processes()]
             with strace.count(pids) as counter:
                 text, late = run_load(words, most, lambda: None)
-            one.command += f"\n{counter.command}"
+        else:
+            text, late = run_load(words, most, meter.sample)
+        wall, cpu = time.monotonic() - begun, _children() - ours
+        one = read(program, text, late)
+        if count:  # strace made it slow
+            one.seconds, one.requests_per_second = 0.0, None
+            one.latency_ms = {}
             one.system_calls = counter.calls
+            lines.append(counter.command)
             text += f"\n{counter.table}"
         else:
-            meter = Meter(process)
-            text, late = run_load(words, most, meter.sample)
             outcome.take_cost(one, meter.read())
-        wall, cpu = time.monotonic() - begun, _children() - ours
+        one.command = "\n".join(lines)
         outcome.keep_raw(self.folder, name or "server", one.command, text)
-        try:
-            report = (wrk if program == "wrk" else ab).parse(text)
-        except NoFigures as error:
-            one.requests, one.error = error.requests, str(error)
-        else:
-            outcome.take_report(one, report, timed=not count)
-            one.error = outcome.any_fault(report, late)
-            if load.keep_alive and program != "wrk" and report.requests:
-                kept = report.kept_alive / report.requests
-                one.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
         if busy:
             one.extra["load_cores"] = round(cpu / wall, 3)
             if one.requests_per_second and cpu:
@@ -315,8 +318,8 @@ class Session:
         return one
 
     def measure(
-        self, server: Server, load: Load, *words: str, delay: float = 0.0,
-        warm_up: int = 20, python: str = sys.executable,
+        self, server: Server | Peer, load: Load, *words: str,
+        delay: float = 0.0, warm_up: int = 20, python: str = sys.executable,
         one_core: bool = False, **more: Any,
     ) -> Run:
         """Start a server, warm it up, run a load; see `load` and `start`.
@@ -324,12 +327,20 @@ class Session:
         words: more for its command line; one_core: keep all of it on one.
         Raises ServerError.
         """
-        with start(server, delay, words, python) as process:
+        with (
+            peers.start(server) if isinstance(server, Peer)
+            else start(server, delay, words, python)
+        ) as process:
             if one_core:  # the threads that it starts will inherit that
                 own = psutil.Process(process.pid)
                 own.cpu_affinity(own.cpu_affinity()[-1:])
             process.warm_up(warm_up)
-            return self.load(process, load, **more)
+            before = switches(process)
+            one = self.load(process, load, delay=delay, **more)
+        # Those of ended threads are known when the server has ended.
+        if not one.system_calls and process.switches and before is not None:
+            one.context_switches = max(process.switches - before, 0)
+        return one
 
     def show(
         self, columns: Columns, note: str = "",

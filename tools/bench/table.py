@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tools.bench.sweep import survived
 from tools.common.terminal import a_table
 from tools.data.results import MORE_SUITES, SUITES, Point, Results
 from tools.servers import ROOT
@@ -23,8 +22,6 @@ PEER_LEGEND = (
     "nginx: that against nginx's in this run; user: part of it spent in "
     "the program itself, the rest in the system"
 )
-PEERS = ("peer-keep", "peer-differ", "peer-new")
-KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
 
 Cell = Callable[[Point], str]
 Columns = dict[str, Cell]  # title -> what stands there
@@ -149,10 +146,9 @@ def show(results: Results, console: Console) -> None:
             console.print(_sweep(points, title))
         elif suite == "syscalls":
             show_points(console, _syscalls(points), _last(points), title)
-        elif suite in PEERS:
+        elif suite.startswith("peer-"):
             legends.add(PEER_LEGEND)
             show_points(console, *_peers(points), title)
-            _say_who_closes(points, console)
         else:
             legends.add(LEGEND)
             show_points(console, LOADS, points, title)
@@ -169,18 +165,17 @@ def _sweep(points: Sequence[Point], title: str) -> Table:
     """One row a server: its best, how far it came, why it ended."""
     rows = []
     for last in _last(points):
-        good = [
-            p for p in points
-            if p.server == last.server and p.status == "ok" and survived(p)
-        ]
-        best = max(good, key=lambda p: p.median(RATE) or 0, default=last)
+        best = max(
+            (p for p in points if p.server == last.server),
+            key=lambda p: p.median(RATE) or 0,
+        )
         rows.append([
             last.server, PER_SECOND(best), f"{best.clients}",
-            f"{good[-1].clients if good else 0}",
+            f"{last.clients}",
             escape(last.reason) or "the sweep goes no further",
         ])
     return a_table(
-        ["server", "best requests/s>", "with clients>", "survived>",
+        ["server", "best requests/s>", "with clients>", "ends at>",
          "why it ends"], rows, title,
     )  # fmt: skip
 
@@ -226,21 +221,6 @@ def _peers(points: Sequence[Point]) -> tuple[Columns, list[Point]]:
     return columns, sorted(
         points, key=lambda p: p.median("cpu_ms") or math.inf
     )
-
-
-def _say_who_closes(points: Sequence[Point], console: Console) -> None:
-    """Name those that found their connections closed."""
-    closing = [
-        point.server for point in points
-        if (kept := median(point, "kept_alive_share")) is not None
-        and kept < KEPT
-    ]  # fmt: skip
-    if closing:
-        console.print(
-            "Closed the connection after each answer to this load: "
-            f"{', '.join(closing)} (ab speaks HTTP/1.0; with wrk "
-            "installed, it is asked in HTTP/1.1)"
-        )
 
 
 RATE = "requests_per_second"
