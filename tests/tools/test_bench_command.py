@@ -22,7 +22,7 @@ from tools.bench import plan, preflight, wrk
 from tools.bench.peers import start
 from tools.common.launch import Launched, eventually
 from tools.data import raw, results
-from tools.peers import select
+from tools.peers import PEERS, select
 from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 
 SMOKE = (
@@ -124,20 +124,17 @@ def test_others_results_beside_the_reference(
     assert demo == [{"SEVEN_BESIDE": names}]
 
 
-def test_the_lists_name_everything(capsys: Said, demo: object) -> None:
-    assert command.main(["--list"]) == 0
-    said = capsys.readouterr().out
-    for server in (*SERVERS, *SKETCHES):
-        assert server.name in said
-        assert server.title in said
-    assert "nginx" in said
+def test_help_names_everything(capsys: Said, demo: object) -> None:
     for words in (["--help"], ["--only", "02,03", "--help"]):
         with pytest.raises(SystemExit) as caught:
             command.main(words)
         assert caught.value.code == 0
         said = capsys.readouterr().out
-        for option in ("--classic", "--full", "--only", "--list", "--beside"):
+        for option in ("--classic", "--full", "--only", "--beside"):
             assert option in said
+        names = [one.name for one in (*SERVERS, *SKETCHES)]
+        for name in (*names, *(peer.name for peer in PEERS)):
+            assert name in said
         assert "demo         a demonstration (no time at all)" in said
 
 

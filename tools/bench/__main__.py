@@ -27,8 +27,7 @@ from tools.bench.session import (
 from tools.common.files import DataError
 from tools.common.terminal import a_console
 from tools.data.results import REFERENCE, STEPS, load
-from tools.peers import Peer
-from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
+from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 
 FULL_REPEATS = 5
 SWEEP_REPEATS = 3
@@ -41,7 +40,6 @@ MODES = {
     "calls (about an hour)",
     "smoke": f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
     "works; exit status 1 if a server failed",
-    "list": "print the servers and the peers, and end",
 }
 
 # ./bench.sh NAME -> the module of the experiment, or one with a table of
@@ -133,8 +131,9 @@ def _check(options: argparse.Namespace) -> None:
     """Look names up. Raises ValueError with a sentence."""
     modes = (name for name in (*MODES, "peers") if getattr(options, name))
     options.mode = next(modes, "default")
-    smoke = [by_name(name) for name in plan.SMOKE]
-    usual = smoke if options.smoke else list(SERVERS)
+    usual = list(SERVERS)
+    if options.smoke:
+        usual = [by_name(name) for name in plan.SMOKE]
     if options.sketches or options.full:
         usual += SKETCHES
     chosen = options.only or usual
@@ -187,12 +186,6 @@ def main(arguments: list[str]) -> int:
     if arguments and not arguments[0].startswith("-"):
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
-    if options.list:
-        listed: list[Server | Peer] = [*SERVERS, *SKETCHES, *peers.PEERS]
-        for one in listed:
-            where = one.file if isinstance(one, Server) else "--peers"
-            console.print(f"{one.name:<12} {one.title}  [dim]{where}")
-        return 0
     if options.beside:
         paths = [str(path.resolve()) for path in options.beside]
         return _build_site(console, SEVEN_BESIDE=os.pathsep.join(paths))

@@ -17,13 +17,7 @@ from typing import Any
 
 import psutil
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import track
 
 from tools.bench import outcome, preflight, strace, wrk
 from tools.bench.cost import Meter, switches
@@ -139,7 +133,8 @@ def servers_option(
 
     return "--only", {
         "type": check, "default": list(default), "metavar": "LIST",
-        "help": "servers: step numbers or names, as in --only 03,06-protocol",
+        "help": "servers: step numbers or names, as in --only "
+        f"03,06-protocol; there are {', '.join(one.name for one in among)}",
     }
 
 
@@ -218,18 +213,15 @@ class Session:
         words.
         """
         repeats = self.repeats(usual)
-        with Progress(
-            TextColumn("Measuring"), BarColumn(), TimeElapsedColumn(),
-            TextColumn("left:"), TimeRemainingColumn(),
-            console=self.console, transient=True,
-        ) as progress:
-            bar = progress.add_task("", total=repeats * len(work))
-            for turn in range(1, repeats + 1):
-                for point, measure in work:
-                    if not point.end:
-                        of = f", run {turn} of {repeats}" * (repeats > 1)
-                        self._once(point, measure, of, tell or summary)
-                    progress.advance(bar)
+        turns = [
+            (turn, *one) for turn in range(1, repeats + 1) for one in work
+        ]
+        for turn, point, measure in track(
+            turns, "Measuring", console=self.console, transient=True
+        ):
+            if not point.end:
+                of = f", run {turn} of {repeats}" * (repeats > 1)
+                self._once(point, measure, of, tell or summary)
 
     def _once(
         self, point: Point, measure: Callable[[], Run], of: str,

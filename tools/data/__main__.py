@@ -148,12 +148,11 @@ def _call(command: str, root: Path) -> int:
 # The command line ----------------------------------------------------------
 
 
-def show(entries: list[Made], root: Path, console: Console) -> bool:
-    """Print the table; whether something is stale."""
+def show(entries: list[Made], root: Path, console: Console) -> None:
+    """Print the table."""
     rows = []
-    whys = [why_stale(made, root) for made in entries]
-    for made, why in zip(entries, whys, strict=True):
-        said = facts(made, root)
+    for made in entries:
+        why, said = why_stale(made, root), facts(made, root)
         on = said.get("machine")
         rows.append([
             f"{made.name}\n[dim]{made.command}", said["commit"],
@@ -164,22 +163,18 @@ def show(entries: list[Made], root: Path, console: Console) -> bool:
         ])
     titles = ("made", "commit", "date", "machine", "state")
     console.print(a_table(titles, rows))
-    return any(whys)
 
 
 def main(
     words: list[str], entries: list[Made] | None = None, root: Path = ROOT
 ) -> int:
-    """Do as asked; 1: with --check something is stale, or a command failed.
-
-    2: there is no such name; 130: interrupted.
+    """Do as asked; 1: a command failed; 2: no such name; 130: interrupted.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tools.data", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--check", action="store_true", help="exit status 1 if one is stale")
     add("--renew", nargs="*", metavar="NAME",
         help="make again what is stale, or those named, stale or not (a name "
         "as 'recordings' means all of recordings/)")
@@ -192,7 +187,8 @@ def main(
     except (OSError, subprocess.CalledProcessError):
         parser.error("this needs git, and a clone with its history")
     if options.renew is None:
-        return int(show(made, root, console) and options.check)
+        show(made, root, console)
+        return 0
     for name in options.renew:
         if not any(each.named([name]) for each in made):
             parser.error(f"there is no {name!r}")
