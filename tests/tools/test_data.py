@@ -1,11 +1,9 @@
-"""What the data come from, what is stale, making it again; raw outputs."""
+"""What the data come from, what is stale; results files, raw outputs."""
 
 import functools
 import importlib.util
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,23 +18,6 @@ from tools.data.made import Made, everything
 from tools.servers import ROOT
 
 SOURCE = '"""Words."""\n\n\ndef serve():\n    """Words."""\n    return 1\n'
-WRITE = """
-import sys, pathlib
-for name in sys.argv[2:]:
-    pathlib.Path(name).write_text(sys.argv[1])
-"""
-# Writes half of what it should, and fails.
-FAIL = "import pathlib; pathlib.Path('a.json').write_text('half'); 1 / 0"
-INTERRUPTED = "import os, signal; os.kill(os.getppid(), signal.SIGINT)"
-IN_ANOTHER = """
-import sys
-from pathlib import Path
-from tests.tools.test_data import entries, python
-from tools.data.__main__ import main
-program, root = sys.argv[1:]
-sys.exit(main(["--renew"], entries(python(program)), Path(root)))
-"""
-
 Git = Callable[..., str]
 
 
@@ -60,24 +41,17 @@ def git(tmp_path: Path) -> Git:
     return run
 
 
-def python(program: str, *words: str) -> str:
-    return shlex.join(["python", "-c", program, *words])
-
-
-def entries(command: str = "") -> list[Made]:
-    picture = python(WRITE, "new", "picture.svg")
-    command = command or python(WRITE, "new", "a.json")
-    return [
-        Made("a", "a.json", command, ("server.py",)),
-        Made("picture", "*.svg", picture, ("a.json",)),
-    ]
+ENTRIES = [
+    Made("a", "a.json", "./bench.sh a", ("server.py",)),
+    Made("picture", "*.svg", "python -m picture"),
+]
 
 
 def test_stale_is_what_measured_something_else(
     git: Git, tmp_path: Path, capsys: Said
 ) -> None:
     def shown() -> str:
-        assert data.main([], entries(), tmp_path) == 0
+        assert data.main([], ENTRIES, tmp_path) == 0
         return " ".join(capsys.readouterr().out.split())
 
     server = tmp_path / "server.py"
@@ -99,54 +73,11 @@ def test_stale_is_what_measured_something_else(
     assert "it is not there" in shown()
 
 
-def test_renews_what_is_stale_and_what_is_made_from_it(
-    git: Git, tmp_path: Path, capsys: Said
-) -> None:
-    made = entries()
-    files = [tmp_path / "a.json", tmp_path / "picture.svg"]
-    assert data.main(["--renew"], made, tmp_path) == 0
-    assert capsys.readouterr().out == ""  # nothing is stale
-    (tmp_path / "server.py").write_text("pass")
-    before = [file.read_text() for file in files]
-    assert data.main(["--renew", "--dry-run"], made, tmp_path) == 0
-    said = capsys.readouterr().out
-    assert said.index("1 of 2 a") < said.index("2 of 2 picture")
-    assert [file.read_text() for file in files] == before
-    assert data.main(["--renew", "picture"], made, tmp_path) == 0
-    assert [file.read_text() for file in files] == [before[0], "new"]
-    files[1].write_text("old")
-    assert data.main(["--renew"], made, tmp_path) == 0
-    assert [file.read_text() for file in files] == ["new", "new"]
-    for words, root, sentence in (
-        (["--renew", "b"], tmp_path, "there is no 'b'"),
-        ([], Path("/"), "this needs git"),
-    ):
-        with pytest.raises(SystemExit) as end:
-            data.main(words, made, root)
-        assert end.value.code == 2
-        assert sentence in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("program", "status", "words"),
-    [(FAIL, 1, "Failed, and as before: a"), (INTERRUPTED, 130, "as it was")],
-)
-def test_what_fails_leaves_the_file(
-    git: Git, tmp_path: Path, capsys: Said,
-    program: str, status: int, words: str,
-) -> None:
-    (tmp_path / "server.py").write_text("pass")
-    before = (tmp_path / "a.json").read_text()
-    done = subprocess.run(
-        [sys.executable, "-c", IN_ANOTHER, program, tmp_path], cwd=ROOT,
-        capture_output=True, text=True, check=False,
-    )
-    assert done.returncode == status, done.stderr
-    assert words in done.stdout
-    assert (tmp_path / "a.json").read_text() == before
-    # What comes after one that failed is made all the same.
-    new = (tmp_path / "picture.svg").read_text() == "new"
-    assert new == (status == 1)
+def test_outside_git_it_says_so(capsys: Said) -> None:
+    with pytest.raises(SystemExit) as end:
+        data.main([], ENTRIES, Path("/"))
+    assert end.value.code == 2
+    assert "this needs git" in capsys.readouterr().err
 
 
 def test_every_file_of_the_data_is_made_by_one_command() -> None:
