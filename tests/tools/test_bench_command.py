@@ -103,6 +103,21 @@ def test_nonsense_gives_one_sentence_and_status_2(
     assert sentence in refused(shlex.split(words), capsys)
 
 
+@pytest.mark.parametrize(("words", "names"), [
+    ("--only 3", "03 03-pool"), ("--only 03-sketch", "03-sketch"),
+    ("--only 3 --sketches", "03 03-pool 03-sketch"),
+    ("--only 03-pool --full", "03-pool"), ("--smoke", "02 03 06"),
+    ("--only 02,07 --full", "02 07 07-emulated 02-sketch 07-sketch"),
+    ("--smoke --sketches", "02 03 06"), ("--peers nginx --only 1", "01"),
+])
+def test_which_servers_and_sketches_are_measured(
+    words: str, names: str
+) -> None:
+    options = command.parse(words.split())
+    chosen = [*options.servers, *options.sketches]
+    assert [one.name for one in chosen] == names.split()
+
+
 def test_results_already_there_are_untouched(
     tmp_path: Path, capsys: Said
 ) -> None:

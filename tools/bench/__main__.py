@@ -27,7 +27,7 @@ from tools.bench.session import (
 from tools.common.files import DataError
 from tools.common.terminal import a_console
 from tools.data.results import REFERENCE, STEPS, load
-from tools.servers import ROOT, SERVERS, SKETCHES, by_name
+from tools.servers import ROOT, SERVERS, SKETCHES
 
 FULL_REPEATS = 5
 SWEEP_REPEATS = 3
@@ -131,15 +131,15 @@ def _check(options: argparse.Namespace) -> None:
     """Look names up. Raises ValueError with a sentence."""
     modes = (name for name in (*MODES, "peers") if getattr(options, name))
     options.mode = next(modes, "default")
-    usual = list(SERVERS)
-    if options.smoke:
-        usual = [by_name(name) for name in plan.SMOKE]
+    usual = plan.SMOKE if options.smoke else [one.name for one in SERVERS]
+    names = {one.name for one in options.only} or {*usual}
     if options.sketches or options.full:
-        usual += SKETCHES
-    chosen = options.only or usual
-    options.servers = [one for one in chosen if one in SERVERS]
+        names |= {f"{name}-sketch" for name in names}
     alone = options.smoke or options.peers is not None
-    options.sketches = [s for s in chosen if s in SKETCHES and not alone]
+    options.servers = [one for one in SERVERS if one.name in names]
+    options.sketches = [
+        one for one in SKETCHES if one.name in names and not alone
+    ]
     if alone and not options.servers:
         raise ValueError("--only names no server")
     named = options.peers
