@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from tools.common.terminal import a_table
 from tools.data.results import MORE_SUITES, SUITES, Point, Results
@@ -142,10 +141,11 @@ def show(results: Results, console: Console) -> None:
         if not points:
             continue
         console.print()
-        if suite == "sweep":
-            console.print(_sweep(points, title))
+        if suite == "sweep":  # how far each server came, and why it ended
+            last = {point.server: point for point in points}
+            show_points(console, SWEEP, [*last.values()], title)
         elif suite == "syscalls":
-            show_points(console, _syscalls(points), _last(points), title)
+            show_points(console, SYSCALLS, points, title)
         elif suite.startswith("peer-"):
             legends.add(PEER_LEGEND)
             show_points(console, *_peers(points), title)
@@ -156,49 +156,10 @@ def show(results: Results, console: Console) -> None:
         console.print(f"\n[dim]{legend}")
 
 
-def _last(points: Sequence[Point]) -> list[Point]:
-    """The last point of each server."""
-    return [*{point.server: point for point in points}.values()]
-
-
-def _sweep(points: Sequence[Point], title: str) -> Table:
-    """One row a server: its best, how far it came, why it ended."""
-    rows = []
-    for last in _last(points):
-        best = max(
-            (p for p in points if p.server == last.server),
-            key=lambda p: p.median(RATE) or 0,
-        )
-        rows.append([
-            last.server, PER_SECOND(best), f"{best.clients}",
-            f"{last.clients}",
-            escape(last.reason) or "the sweep goes no further",
-        ])
-    return a_table(
-        ["server", "best requests/s>", "with clients>", "ends at>",
-         "why it ends"], rows, title,
-    )  # fmt: skip
-
-
-def _syscalls(points: Sequence[Point]) -> Columns:
-    """System calls for each request, with each number of clients."""
-
-    by_clients = {(p.server, p.clients): p for p in points}
-    each = figure("calls_per_request", "{:.1f}")
-
-    def calls(clients: int) -> Cell:
-        return lambda point: each(by_clients[point.server, clients])
-
-    def most(point: Point) -> str:
-        made = point.runs[-1].system_calls
-        return ", ".join(sorted(made, key=lambda name: -made[name])[:3])
-
-    numbers = sorted({point.clients for point in points})
-    return {
-        "server": title_of,
-        **{f"calls, {n} client{'s' * (n > 1)}": calls(n) for n in numbers},
-        "most often": most,
-    }
+def most_often(point: Point) -> str:
+    """The system calls that were made most often."""
+    made = point.runs[-1].system_calls
+    return ", ".join(sorted(made, key=lambda name: -made[name])[:3])
 
 
 def _peers(points: Sequence[Point]) -> tuple[Columns, list[Point]]:
@@ -223,8 +184,7 @@ def _peers(points: Sequence[Point]) -> tuple[Columns, list[Point]]:
     )
 
 
-RATE = "requests_per_second"
-PER_SECOND = spread(RATE, "{:,.1f}")
+PER_SECOND = spread("requests_per_second", "{:,.1f}")
 LOADS: Columns = {
     "server": lambda p: p.server,
     "requests/s": PER_SECOND,
@@ -235,4 +195,13 @@ LOADS: Columns = {
     "CPU ms": figure("cpu_ms", "{:.2f}"),
     "MB": figure("peak_memory", "{:.1f}", MEGABYTE),
     "threads": figure("threads"),
+}
+SWEEP: Columns = {
+    "server": lambda p: p.server, "ends at clients": lambda p: f"{p.clients}",
+    **LOADS,
+}
+SYSCALLS: Columns = {
+    "server": lambda p: p.server, "clients": lambda p: f"{p.clients}",
+    "calls/request": figure("calls_per_request", "{:.1f}"),
+    "most often": most_often,
 }
