@@ -73,7 +73,7 @@ def test_what_counts(
 @pytest.mark.parametrize(("name", "sentence", "requests"), [
     ("refused", "ab gave up: the server refused the connection", 0),
     ("reset", "ab gave up after 5 requests: a connection was reset", 5),
-    ("timeout", "ab gave up: no answer came before ab's timeout", 0),
+    ("timeout", "ab gave up: no response came before ab's timeout", 0),
     ("open_files", "ab gave up: ab reached the limit of open files", 0),
     ("usage_error", "ab does not accept its command: Cannot use concurrency "
      "level greater than total number of requests", 0),

@@ -301,8 +301,8 @@ def run_with(worst: float = 100.0, **figures: Any) -> Run:
 @pytest.mark.parametrize(("run", "reason"), [
     (run_with(), ""),
     (run_with(failed=2), "2 of 82 requests failed"),
-    (run_with(worst=10_400), "a client waited 10.4 s for its answer"),
-    (run_with(requests=6), "2 of 8 clients had no answer after 12 s"),
+    (run_with(worst=10_400), "a client waited 10.4 s for its response"),
+    (run_with(requests=6), "2 of 8 clients had no response after 12 s"),
     (run_with(error="it burns"), "it burns"),
 ])
 def test_why_a_line_ends(run: Run, reason: str) -> None:

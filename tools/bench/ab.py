@@ -15,9 +15,9 @@ Facts about ab 2.3 that this file knows, so that no other has to:
   ``-r`` a request that failed is *complete* as well, and counts up to
   three times as failed (Receive, Length, Exceptions): a server that died
   looks very fast. `parse` takes them apart.
-- The right length is that of the first answer. If the first request
-  fails it is 0, and every good answer counts as failed (Length).
-- An answer that is not 2xx is complete and not failed.
+- The right length is that of the first response. If the first request
+  fails it is 0, and every good response counts as failed (Length).
+- A response that is not 2xx is complete and not failed.
 - It prints times in whole milliseconds.
 """
 
@@ -65,7 +65,7 @@ ABORTED = (  # what ab says when it gives up, and what that means
     ("Connection reset by peer", "a connection was reset"),
     ("Broken pipe", "a connection was closed while ab was sending"),
     ("timeout specified has expired|(Operation|Connection) timed out",
-     "no answer came before ab's timeout"),
+     "no response came before ab's timeout"),
 )
 
 

@@ -91,12 +91,12 @@ def trouble(run: Run, clients: int) -> str:
         return run.error
     # Before failures: ab counts what its -t cuts short as one.
     if worst > plan.PATIENCE_MS:
-        return f"a client waited {worst / 1000:.1f} s for its answer"
+        return f"a client waited {worst / 1000:.1f} s for its response"
     if run.failed:
         return f"{run.failed} of {run.requests + run.failed} requests failed"
     if run.requests < clients:
         return (
-            f"{clients - run.requests} of {clients} clients had no answer "
+            f"{clients - run.requests} of {clients} clients had no response "
             f"after {run.seconds:.0f} s"
         )
     return ""

@@ -3,16 +3,16 @@
 Facts about wrk 4 that this file knows, so that no other has to:
 
 - It speaks HTTP/1.1 and keeps its connections; where a server closes one
-  after an answer, it opens another.
+  after a response, it opens another.
 - It runs for a time, not for a number of requests, and counts the moments
   it takes to begin and to end: ``-d 1s`` prints 1.10s.
-- Every answer counts as a request, errors too (Non-2xx or 3xx responses).
+- Every response counts as a request, errors too (Non-2xx or 3xx responses).
   So does one that came after ``--timeout``: it is a timeout as well, but
   has no part in the latencies.
 - A request whose connection breaks is a read error and no request.
 - It assumes that a client wanted to go on at the mean pace, and adds the
-  latencies of the requests that a slow answer held up ("coordinated
-  omission"): its tail is longer than that of the answers that came.
+  latencies of the requests that a slow response held up ("coordinated
+  omission"): its tail is longer than that of the responses that came.
 - A time has a unit, from us to h; so has a number of bytes (1024 each).
 - On an interrupt it prints what it has, as if it had finished, after a
   shorter time than it announced.
@@ -27,7 +27,7 @@ from tools.data.results import Run
 
 PERCENTILES = (50, 75, 90, 99)
 DIFFER = "tools/bench/differ.lua"  # from the root of the repository
-TIMEOUT_SECONDS = 10  # an answer after this is none
+TIMEOUT_SECONDS = 10  # a response after this is none
 MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
 TIME = r"([\d.]+)(us|ms|s|m|h)"
 BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

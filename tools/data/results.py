@@ -56,7 +56,7 @@ class Run:
     """
 
     command: str
-    requests: int = 0  # complete answers
+    requests: int = 0  # complete responses
     failed: int = 0  # each counted once (ab counts one up to 3 times)
     non_2xx: int = 0
     seconds: float = 0.0
