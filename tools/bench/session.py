@@ -6,6 +6,7 @@ holds the results, saves them after every run, and prints.
 """
 
 import argparse
+import contextlib
 import resource
 import shlex
 import shutil
@@ -280,18 +281,17 @@ class Session:
         most = patience(load, delay)
         lines = [command or process.command, shown]
         begun, ours, meter = time.monotonic(), _children(), Meter(process)
-        if count:
-            pids = [member.pid for member in process.processes()]
-            with strace.count(pids) as counter:
-                text, late = run_load(words, most, lambda: None)
-        else:
-            text, late = run_load(words, most, meter.sample)
+        counting = strace.count(
+            [member.pid for member in process.processes()]
+        ) if count else contextlib.nullcontext()
+        with counting as counter:
+            tick = (lambda: None) if counter else meter.sample
+            text, late = run_load(words, most, tick)
         wall, cpu = time.monotonic() - begun, _children() - ours
         one = read(program, text, late)
-        if count:  # strace made it slow
+        if counter:  # strace made it slow
             one.seconds, one.requests_per_second = 0.0, None
-            one.latency_ms = {}
-            one.system_calls = counter.calls
+            one.latency_ms, one.system_calls = {}, counter.calls
             lines.append(counter.command)
             text += f"\n{counter.table}"
         else:
@@ -299,10 +299,7 @@ class Session:
         one.command = "\n".join(lines)
         outcome.keep_raw(self.folder, name or "server", one.command, text)
         if busy:
-            one.extra["load_cores"] = round(cpu / wall, 3)
-            if one.requests_per_second and cpu:
-                limit = one.requests_per_second * wall / cpu
-                one.extra["load_limit_per_second"] = round(limit)
+            _note_generator(one, wall, cpu)
         # One that is dying may still need a moment.
         moment = DYING_SECONDS if one.failed or one.error else 0.0
         if process.wait(moment) is not None:
@@ -402,6 +399,14 @@ def summary(one: Run) -> str:
             f"99 % within {one.latency_ms['p99']:,.0f} ms"
         )
     return words + f", {one.failed} failed" * bool(one.failed)
+
+
+def _note_generator(one: Run, wall: float, cpu: float) -> None:
+    """How many cores the load generator used, and what it could do."""
+    one.extra["load_cores"] = round(cpu / wall, 3)
+    if one.requests_per_second and cpu:
+        limit = one.requests_per_second * wall / cpu
+        one.extra["load_limit_per_second"] = round(limit)
 
 
 def _children() -> float:
