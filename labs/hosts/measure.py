@@ -51,9 +51,10 @@ def measure(session: Session) -> int:
     if options.reference and (options.smoke or named < {*EXPERIMENTS}):
         raise Refused("--reference needs all of hosts, and not --smoke")
     if not balancer.version():
-        raise Refused(
+        session.say(
             "HAProxy is missing: apt-get install haproxy, or see haproxy.org"
         )
+        return 1
     try:
         said_by([], REST_SECONDS)
     except LabError as error:

@@ -126,11 +126,9 @@ def show_points(
     first, *others = columns
     titles = [first, *(f"{other}>" for other in others)]
     console.print(a_table(titles, rows, title))
-    for point in points:
-        if point.reason:
-            console.print(
-                f"{title_of(point)}: {escape(point.reason)}", soft_wrap=True
-            )
+    for why in dict.fromkeys(p.reason for p in points if p.reason):
+        names = [title_of(point) for point in points if point.reason == why]
+        console.print(f"{', '.join(names)}: {escape(why)}", soft_wrap=True)
 
 
 def show(results: Results, console: Console) -> None:
