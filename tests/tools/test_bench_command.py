@@ -296,7 +296,8 @@ def test_what_is_missing_for_the_peers_is_a_row(
     assert [(t.suite, t.server.name) for t in measured] == [
         ("peer-new", "nginx"), ("peer-new", "03"),
     ]
-    whys = {(p.suite, p.server): p.reason for p in one.points}
+    saved = results.load(one.folder).points
+    whys = {(p.suite, p.server): p.reason for p in saved}
     assert len(whys) == 7
     assert whys["peer-new", "node"] == "no node"
     assert whys["peer-keep", "nginx"].startswith("wrk is not installed: ")

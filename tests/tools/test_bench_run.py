@@ -276,6 +276,21 @@ def test_the_cheapest_peer_stands_first_and_nginx_is_one(
     assert places == sorted(places) and places[0] > 0
 
 
+def test_rows_of_system_calls_and_of_the_sweep(bench: Session) -> None:
+    made = {"recv": 1, "close": 2, "sendto": 5, "poll": 0}
+    bench.points.append(Point(
+        "02", "syscalls", 50, 0.0, runs=[Run("x", 2, system_calls=made)]
+    ))
+    bench.points.extend(
+        Point("03", "sweep", clients, 0.1, reason=reason, runs=[Run("x", 9)])
+        for clients, reason in ((1, ""), (2, "it burns"))
+    )
+    said = screen(bench)
+    assert "02 50 4.0 sendto, close, recv" in said
+    assert "03 2 " in said and "03: it burns" in said
+    assert "03 1 " not in said  # only how far it came
+
+
 def test_cpu_time_is_that_of_the_load() -> None:
     with server.start(by_name("02"), 0.0) as process:
         idle = Meter(process).read()
