@@ -29,7 +29,7 @@ LESSONS = {
 class Server:
     """One server file and what it promises.
 
-    name: what users type, as in ``--only 03-pool``; step: 1 to 7;
+    name: what users type, as in ``--only 03-pool``; step: its folder's;
     file: its path from the root of the repository; title: a few words;
     waits: how it waits, for chart labels; lessons: a value of YES, NO or
     POOL for each key of LESSONS, in the order of LESSONS; workers: how
@@ -215,7 +215,10 @@ def select(
     chosen: set[str] = set()
     for word in filter(None, (part.strip() for part in words.split(","))):
         if word.isdecimal():
-            found = {s.name for s in among if s.step == int(word)}
+            found = {
+                s.name for s in among
+                if s.step == int(word) and s not in SKETCHES
+            }
         else:
             found = {s.name for s in among if s.name == word}
         if not found:

@@ -17,7 +17,6 @@ from labs.hosts.rig import Case, entry
 from tools.bench.experiments import lab
 from tools.bench.experiments.lab import LabError
 from tools.bench.outcome import keep_raw
-from tools.bench.preflight import obtain
 from tools.bench.session import Option, Refused, Session, Work, some_of
 from tools.bench.table import figure, title_of
 from tools.data.results import MORE_SUITES, Point, Run
@@ -51,8 +50,10 @@ def measure(session: Session) -> int:
     named = {name for names in words for name in names} or {*EXPERIMENTS}
     if options.reference and (options.smoke or named < {*EXPERIMENTS}):
         raise Refused("--reference needs all of hosts, and not --smoke")
-    if not obtain(session.console, "HAProxy", balancer.version,
-                  "from haproxy.org", "haproxy"):
+    if not balancer.version():
+        session.say(
+            "HAProxy is missing: apt-get install haproxy, or see haproxy.org"
+        )
         return 1
     try:
         said_by([], REST_SECONDS)

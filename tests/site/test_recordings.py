@@ -39,7 +39,7 @@ def test_it_says_what_was_done(found: Recording) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_server_has_one(name: str) -> None:
-    assert name in RUNS, f"python -m tools.data --renew recordings/{name}"
+    assert name in RUNS, f"./bench.sh record --only {name} --reference"
 
 
 @every

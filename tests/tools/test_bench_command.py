@@ -3,6 +3,7 @@
 import os
 import platform
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +16,14 @@ import pytest
 from rich.console import Console
 
 from tests.marks import Patch, Said
+from tests.tools.experiment import session
 from tools.bench import __main__ as command
-from tools.bench import preflight
+from tools.bench import plan, preflight, wrk
+from tools.bench.peers import start
 from tools.common.launch import Launched, eventually
 from tools.data import raw, results
-from tools.servers import ROOT, SERVERS, SKETCHES
+from tools.peers import PEERS, select
+from tools.servers import ROOT, SERVERS, SKETCHES, by_name
 
 SMOKE = (
     sys.executable, "-m", "tools.bench", "--smoke", "--only", "02,06-protocol",
@@ -99,6 +103,21 @@ def test_nonsense_gives_one_sentence_and_status_2(
     assert sentence in refused(shlex.split(words), capsys)
 
 
+@pytest.mark.parametrize(("words", "names"), [
+    ("--only 3", "03 03-pool"), ("--only 03-sketch", "03-sketch"),
+    ("--only 3 --sketches", "03 03-pool 03-sketch"),
+    ("--only 03-pool --full", "03-pool"), ("--smoke", "02 03 06"),
+    ("--only 02,07 --full", "02 07 07-emulated 02-sketch 07-sketch"),
+    ("--smoke --sketches", "02 03 06"), ("--peers nginx --only 1", "01"),
+])
+def test_which_servers_and_sketches_are_measured(
+    words: str, names: str
+) -> None:
+    options = command.parse(words.split())
+    chosen = [*options.servers, *options.sketches]
+    assert [one.name for one in chosen] == names.split()
+
+
 def test_results_already_there_are_untouched(
     tmp_path: Path, capsys: Said
 ) -> None:
@@ -120,20 +139,17 @@ def test_others_results_beside_the_reference(
     assert demo == [{"SEVEN_BESIDE": names}]
 
 
-def test_the_lists_name_everything(capsys: Said, demo: object) -> None:
-    assert command.main(["--list"]) == 0
-    said = capsys.readouterr().out
-    for server in (*SERVERS, *SKETCHES):
-        assert server.name in said
-        assert server.title in said
-    assert "nginx" in said
+def test_help_names_everything(capsys: Said, demo: object) -> None:
     for words in (["--help"], ["--only", "02,03", "--help"]):
         with pytest.raises(SystemExit) as caught:
             command.main(words)
         assert caught.value.code == 0
         said = capsys.readouterr().out
-        for option in ("--classic", "--full", "--only", "--list", "--beside"):
+        for option in ("--classic", "--full", "--only", "--beside"):
             assert option in said
+        names = [one.name for one in (*SERVERS, *SKETCHES)]
+        for name in (*names, *(peer.name for peer in PEERS)):
+            assert name in said
         assert "demo         a demonstration (no time at all)" in said
 
 
@@ -246,33 +262,45 @@ def test_an_interrupt_loses_no_exit_status(monkeypatch: Patch) -> None:
 # The machine --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("program", "user", "said", "found"), [
-    ("apt-get", 1000, "sudo apt-get install -y apache2-utils", False),
-    ("apt-get", 0, "That did not work.", False),
-    ("apk", 0, "ab (ApacheBench) is missing: apk add apache2-u", True),
-    ("ab", 0, "", True),
-    ("none", 0, "no package manager I know", False),
+@pytest.mark.parametrize(("asked", "told"), [
+    (None, True), ("ab", True), ("python", False),
 ])
-def test_ab_is_installed_or_it_says_how(
-    program: str, user: int, said: str, found: bool, tmp_path: Path,
-    monkeypatch: Patch, capsys: Said,
+def test_without_ab_the_built_in_client_makes_the_load(
+    asked: str | None, told: bool, tmp_path: Path, monkeypatch: Patch,
+    capsys: Said,
 ) -> None:
-    tell = "echo This is ApacheBench, Version 2.3"
-    install = (
-        "[ \"$*\" = 'add apache2-utils' ] || exit 1\n"
-        f"(echo '#!/bin/sh'; echo '{tell}') > {tmp_path}/ab\n"
-        f"/bin/chmod +x {tmp_path}/ab"
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    monkeypatch.setattr(command, "_run", lambda session: None)
+    one = session(tmp_path, load=asked, full=False, peers=[], smoke=False)
+    assert command._measure(one) == 0
+    assert one.results.load == "python"
+    said = " ".join(capsys.readouterr().out.split())
+    assert (preflight.NO_AB in said) == told
+    assert "it is slower than ab" in said
+
+
+def test_what_is_missing_for_the_peers_is_a_row(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    measured: list[plan.Task] = []
+    monkeypatch.setattr(start, "missing", lambda *_: {"node": "no node"})
+    monkeypatch.setattr(start, "versions", lambda peers: {})
+    monkeypatch.setattr(wrk, "version", lambda: None)
+    monkeypatch.setattr(
+        command, "measure_all", lambda _, tasks, often: measured.extend(tasks)
     )
-    lines = {"ab": tell, "apk": install}.get(program, "exit 1")
-    file = tmp_path / program
-    file.write_text(f"#!/bin/sh\n{lines}\n")
-    file.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    assert preflight.find_ab(Console(width=200)) == found
-    assert said in capsys.readouterr().out
-    versions = preflight.tool_versions("ab")
-    assert versions["ab"] == ("2.3" if found else "?")
+    one = session(
+        tmp_path, peers=select("nginx,node"), servers=[by_name("03")]
+    )
+    command._run_peers(one)
+    assert [(t.suite, t.server.name) for t in measured] == [
+        ("peer-new", "nginx"), ("peer-new", "03"),
+    ]
+    saved = results.load(one.folder).points
+    whys = {(p.suite, p.server): p.reason for p in saved}
+    assert len(whys) == 7
+    assert whys["peer-new", "node"] == "no node"
+    assert whys["peer-keep", "nginx"].startswith("wrk is not installed: ")
 
 
 def test_facts_about_the_machine() -> None:
@@ -286,17 +314,16 @@ def test_facts_about_the_machine() -> None:
     assert "256 open files" in text
 
 
-def test_a_plain_build_of_python_is_told(monkeypatch: Patch) -> None:
-    for words, flag, plain in (
-        ("", "-fprofile", True), ("--enable-optimizations", "-f", False),
-        ("", None, False),
-    ):
-        known = {"CONFIG_ARGS": words, "PGO_PROF_USE_FLAG": flag}
-        monkeypatch.setattr(sysconfig, "get_config_var", known.get)
-        notes = " ".join(preflight.notes(256, 1))
-        assert ("without optimisation" in notes) == plain
-        python = preflight.machine(1).python
-        assert python.endswith(", plain build") == plain
+@pytest.mark.parametrize(("words", "flag", "plain"), [
+    ("", "-fprofile", True), ("--enable-optimizations", "-f", False),
+    ("", None, False),
+])
+def test_a_plain_build_of_python_is_told(
+    words: str, flag: str | None, plain: bool, monkeypatch: Patch
+) -> None:
+    known = {"CONFIG_ARGS": words, "PGO_PROF_USE_FLAG": flag}
+    monkeypatch.setattr(sysconfig, "get_config_var", known.get)
+    assert preflight.machine(1).python.endswith(", plain build") == plain
 
 
 @pytest.mark.parametrize(("release", "kernel"), [

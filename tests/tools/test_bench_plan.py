@@ -11,8 +11,8 @@ ALL = list(SERVERS)
 FEW = [by_name("03-pool"), by_name("07")]
 
 
-def of_peers(with_wrk: bool = True) -> list[plan.Task]:
-    return plan.peers(select("nginx"), FEW, with_wrk)
+def of_peers() -> list[plan.Task]:
+    return plan.peers(select("nginx"), FEW)
 
 
 def test_the_classic_run_is_exactly_the_classic_command() -> None:
@@ -70,9 +70,6 @@ def test_peers_have_one_worker_and_wrk_keeps_connections() -> None:
         assert task.load.keep_alive == kept
         differ = isinstance(task.load, wrk.Load) and task.load.differ
         assert differ == (task.suite == "peer-differ")
-    for task in of_peers(with_wrk=False):
-        assert isinstance(task.load, Load)
-        assert task.load.keep_alive == (task.suite == "peer-keep")
 
 
 def sweep_requests(rate_of: dict[int, float]) -> dict[int, int]:

@@ -1,41 +1,23 @@
-"""What the data come from, what is stale, making it again; raw outputs."""
+"""What the data come from, what is stale; results files, raw outputs."""
 
 import functools
 import importlib.util
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.marks import Said
 from tools.common.files import DataError
 from tools.data import __main__ as data
-from tools.data import kept, raw, results
+from tools.data import raw, results
 from tools.data.made import Made, everything
 from tools.servers import ROOT
 
 SOURCE = '"""Words."""\n\n\ndef serve():\n    """Words."""\n    return 1\n'
-WRITE = """
-import sys, pathlib
-for name in sys.argv[2:]:
-    pathlib.Path(name).write_text(sys.argv[1])
-"""
-# Writes half of what it should, and fails.
-FAIL = "import pathlib; pathlib.Path('a.json').write_text('half'); 1 / 0"
-INTERRUPTED = "import os, signal; os.kill(os.getppid(), signal.SIGINT)"
-IN_ANOTHER = """
-import sys
-from pathlib import Path
-from tests.tools.test_data import entries, python
-from tools.data.__main__ import main
-program, root = sys.argv[1:]
-sys.exit(main(["--renew"], entries(python(program)), Path(root)))
-"""
-
 Git = Callable[..., str]
 
 
@@ -59,95 +41,43 @@ def git(tmp_path: Path) -> Git:
     return run
 
 
-def python(program: str, *words: str) -> str:
-    return shlex.join(["python", "-c", program, *words])
-
-
-def entries(command: str = "") -> list[Made]:
-    picture = python(WRITE, "new", "picture.svg")
-    command = command or python(WRITE, "new", "a.json")
-    return [
-        Made("a", "a.json", command, ("server.py",)),
-        Made("picture", "*.svg", picture, ("a.json",)),
-    ]
+ENTRIES = [
+    Made("a", "a.json", "./bench.sh a", ("server.py",)),
+    Made("picture", "*.svg", "python -m picture"),
+]
 
 
 def test_stale_is_what_measured_something_else(
     git: Git, tmp_path: Path, capsys: Said
 ) -> None:
-    def check() -> tuple[int, str]:
-        status = data.main(["--check"], entries(), tmp_path)
-        return status, " ".join(capsys.readouterr().out.split())
+    def shown() -> str:
+        assert data.main([], ENTRIES, tmp_path) == 0
+        return " ".join(capsys.readouterr().out.split())
 
     server = tmp_path / "server.py"
-    status, said = check()
-    assert (status, "stale" in said) == (0, False)
+    said = shown()
+    assert "stale" not in said
     for words in ("2026-01-02", "A CPU, 2 cores", "a test compares it",
                   git("rev-parse", "--short=12", "HEAD").strip()):
         assert words in said
     server.write_text("# " + SOURCE.replace("Words", "Other") + "# end\n")
-    assert check()[0] == 0  # a comment and docstrings
+    assert "stale" not in shown()  # a comment and docstrings
     server.write_text(SOURCE.replace("return 1", "return 2"))
-    status, said = check()
-    assert (status, "changed: server.py" in said) == (1, True)
-    assert data.main([], entries(), tmp_path) == 0  # only said
+    assert "stale: changed: server.py" in shown()
     server.unlink()
-    assert check()[0] == 1
+    assert "stale: changed: server.py" in shown()
     server.write_text(SOURCE)
     (tmp_path / "a.json").write_text('{"commit": "abc+", "started": ""}')
-    assert "its commit is not in this repository" in check()[1]
+    assert "its commit is not in this repository" in shown()
     (tmp_path / "a.json").unlink()
-    assert "it is not there" in check()[1]
+    assert "it is not there" in shown()
 
 
-def test_renews_what_is_stale_and_what_is_made_from_it(
-    git: Git, tmp_path: Path, capsys: Said
-) -> None:
-    made = entries()
-    files = [tmp_path / "a.json", tmp_path / "picture.svg"]
-    assert data.main(["--renew"], made, tmp_path) == 0
-    assert capsys.readouterr().out == ""  # nothing is stale
-    (tmp_path / "server.py").write_text("pass")
-    before = [file.read_text() for file in files]
-    assert data.main(["--renew", "--dry-run"], made, tmp_path) == 0
-    said = capsys.readouterr().out
-    assert said.index("1 of 2 a") < said.index("2 of 2 picture")
-    assert [file.read_text() for file in files] == before
-    assert data.main(["--renew", "picture"], made, tmp_path) == 0
-    assert [file.read_text() for file in files] == [before[0], "new"]
-    files[1].write_text("old")
-    assert data.main(["--renew"], made, tmp_path) == 0
-    assert [file.read_text() for file in files] == ["new", "new"]
-    for words, root, sentence in (
-        (["--renew", "b"], tmp_path, "there is no 'b'"),
-        ([], Path("/"), "this needs git"),
-    ):
-        with pytest.raises(SystemExit) as end:
-            data.main(words, made, root)
-        assert end.value.code == 2
-        assert sentence in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("program", "status", "words"),
-    [(FAIL, 1, "Failed, and as before: a"), (INTERRUPTED, 130, "as it was")],
-)
-def test_what_fails_leaves_the_file(
-    git: Git, tmp_path: Path, capsys: Said,
-    program: str, status: int, words: str,
-) -> None:
-    (tmp_path / "server.py").write_text("pass")
-    before = (tmp_path / "a.json").read_text()
-    done = subprocess.run(
-        [sys.executable, "-c", IN_ANOTHER, program, tmp_path], cwd=ROOT,
-        capture_output=True, text=True, check=False,
-    )
-    assert done.returncode == status, done.stderr
-    assert words in done.stdout
-    assert (tmp_path / "a.json").read_text() == before
-    # What comes after one that failed is made all the same.
-    new = (tmp_path / "picture.svg").read_text() == "new"
-    assert new == (status == 1)
+def test_outside_git_it_says_so(capsys: Said) -> None:
+    with pytest.raises(SystemExit) as end:
+        data.main([], ENTRIES, Path("/"))
+    assert end.value.code == 2
+    assert "this needs git" in capsys.readouterr().err
 
 
 def test_every_file_of_the_data_is_made_by_one_command() -> None:
@@ -197,13 +127,19 @@ def test_raw_outputs_are_packed_when_a_run_is_complete(tmp_path: Path) -> None:
         raw.names(tmp_path)
 
 
-def test_committed_runs_keep_only_what_is_read() -> None:
-    """And a page can ask for any figure of the list."""
-    for file in sorted(results.DATA.glob("*/results.json")):
-        run = results.load(file.parent)
-        assert kept.only_read(run) == run, file.parent.name
-        for name in kept.FIGURES.get(run.mode, ()):
-            known = [name in {*r.extra, *results.LATENCIES,
-                              *results.NUMBERS, *kept.MADE_FROM}
-                     for p in run.points for r in p.runs]
-            assert any(known), f"{name} of {run.mode}"
+@pytest.mark.parametrize(("place", "name"), [
+    (lambda data: data, "who"), (lambda data: data["machine"], "host"),
+    (lambda data: data["points"][0], "speed"),
+    (lambda data: data["points"][0]["runs"][0], "p50"),
+])
+def test_an_unknown_field_is_an_error(
+    place: Callable[[Any], dict[str, Any]], name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "results.json"
+    data = json.loads((results.DATA / "scale" / file.name).read_text())
+    file.write_text(json.dumps(data))
+    assert results.load(file).points
+    place(data)[name] = 1
+    file.write_text(json.dumps(data))
+    with pytest.raises(DataError, match=f"the unknown field '{name}'"):
+        results.load(file)

@@ -29,9 +29,9 @@ def make_python(file: Path, version: str, free: str = "false") -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """A PATH with one folder of ours, and no pyenv."""
+    """A PATH with one folder of ours in front."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    names = ("python2.7", "python3.99t", "python3.99")
+    names = ("python2.7", "python3.99t", "python3.99", "python3.98")
     monkeypatch.setattr(interpreters, "NAMES", names)
     return tmp_path
 
@@ -52,7 +52,7 @@ def test_path_and_order(alone: Path) -> None:
     make_python(alone / "python3.99", "3.99.1")
     make_python(alone / "python3.99t", "3.99.1", "true")
     make_python(alone / "python2.7", "2.7.18")
-    make(alone / "pyenv", "exit 1")
+    make(alone / "python3.98", "exit 127")  # for what is not there
     found = labels(interpreters.choose(None))
     assert found == ["2.7", THIS.label, "3.99", "3.99t"]
     chosen = interpreters.choose(f"{sys.executable}, python2.7")
@@ -62,18 +62,6 @@ def test_path_and_order(alone: Path) -> None:
         for label in ("3.9", "3.10")
     )
     assert sorted([new, old], key=interpreters.order) == [old, new]
-
-
-def test_pyenv_is_asked_where_it_is(alone: Path) -> None:
-    root = alone / "somewhere"
-    for version in ("2.7.18", "3.99.0", "3.99.5", "3.6.1"):
-        make_python(root / "versions" / version / "bin/python", version)
-    make(alone / "pyenv", f"[ $1 = root ] && echo {root}")
-    make(alone / "python3.99", "exit 127")  # for what is not there
-    # One of each minor version, and none that the labs do not read.
-    assert labels(interpreters.find()) == ["2.7", THIS.label, "3.99"]
-    # A name finds it, though the PATH has no such command.
-    assert labels(interpreters.choose("python2.7")) == ["2.7"]
 
 
 @pytest.mark.parametrize(("words", "says"), [

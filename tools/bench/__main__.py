@@ -27,8 +27,7 @@ from tools.bench.session import (
 from tools.common.files import DataError
 from tools.common.terminal import a_console
 from tools.data.results import REFERENCE, STEPS, load
-from tools.peers import Peer
-from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
+from tools.servers import ROOT, SERVERS, SKETCHES
 
 FULL_REPEATS = 5
 SWEEP_REPEATS = 3
@@ -41,7 +40,6 @@ MODES = {
     "calls (about an hour)",
     "smoke": f"only {', '.join(plan.SMOKE)}, a second each, to see that it "
     "works; exit status 1 if a server failed",
-    "list": "print the servers and the peers, and end",
 }
 
 # ./bench.sh NAME -> the module of the experiment, or one with a table of
@@ -133,14 +131,15 @@ def _check(options: argparse.Namespace) -> None:
     """Look names up. Raises ValueError with a sentence."""
     modes = (name for name in (*MODES, "peers") if getattr(options, name))
     options.mode = next(modes, "default")
-    smoke = [by_name(name) for name in plan.SMOKE]
-    usual = smoke if options.smoke else list(SERVERS)
+    usual = plan.SMOKE if options.smoke else [one.name for one in SERVERS]
+    names = {one.name for one in options.only} or {*usual}
     if options.sketches or options.full:
-        usual += SKETCHES
-    chosen = options.only or usual
-    options.servers = [one for one in chosen if one in SERVERS]
+        names |= {f"{name}-sketch" for name in names}
     alone = options.smoke or options.peers is not None
-    options.sketches = [s for s in chosen if s in SKETCHES and not alone]
+    options.servers = [one for one in SERVERS if one.name in names]
+    options.sketches = [
+        one for one in SKETCHES if one.name in names and not alone
+    ]
     if alone and not options.servers:
         raise ValueError("--only names no server")
     named = options.peers
@@ -187,20 +186,10 @@ def main(arguments: list[str]) -> int:
     if arguments and not arguments[0].startswith("-"):
         return experiment(arguments[0], arguments[1:], console)
     options = parse(arguments)
-    if options.list:
-        listed: list[Server | Peer] = [*SERVERS, *SKETCHES, *peers.PEERS]
-        for one in listed:
-            where = one.file if isinstance(one, Server) else "--peers"
-            console.print(f"{one.name:<12} {one.title}  [dim]{where}")
-        return 0
     if options.beside:
         paths = [str(path.resolve()) for path in options.beside]
         return _build_site(console, SEVEN_BESIDE=os.pathsep.join(paths))
     _catch_signals()
-    try:
-        options.load = _load_generator(options, console)
-    except KeyboardInterrupt:
-        return 130
     place = "peers" if options.peers else REFERENCE.name
     status = conduct(options.mode, options, _measure, place)
     # The site shows the committed run of the peers.
@@ -218,25 +207,19 @@ def _catch_signals() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def _load_generator(options: argparse.Namespace, console: Console) -> str:
-    """The one that is asked for, or the best that there is."""
-    load = options.load or "ab"
-    if load == "ab" and not preflight.find_ab(console):
-        load = "python"
-    if load == "python":
-        console.print(
+def _measure(session: Session) -> int:
+    """Measure what the options ask for; 1: a smoke run has found a fault."""
+    options, results = session.options, session.results
+    clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
+    for note in preflight.notes(results.machine.open_files, clients):
+        session.say(f"[dim]- {note}")
+    if results.load == "python":
+        if options.load != "python":
+            session.say(preflight.NO_AB)
+        session.say(
             "The built-in client makes the load: it is slower than ab, so "
             "the fastest servers look slower than they are."
         )
-    return load
-
-
-def _measure(session: Session) -> int:
-    """Measure what the options ask for; 1: a smoke run has found a fault."""
-    options, open_files = session.options, session.results.machine.open_files
-    clients = plan.SWEEP_CLIENTS[-1] if options.full else CLASSIC_CLIENTS
-    for note in preflight.notes(open_files, clients):
-        session.say(f"[dim]- {note}")
     try:
         if options.peers:
             _run_peers(session)
@@ -268,16 +251,20 @@ def _run_peers(session: Session) -> None:
     """Measure the peers beside our servers."""
     options, results = session.options, session.results
     missing = start.missing(options.peers, session.say)  # name -> why
-    version = wrk.version() if results.load == "ab" else None
-    if version:
-        results.tools["wrk"] = version
     there = [p for p in options.peers if p.name not in missing]
     results.tools.update(start.versions(there))
-    tasks = plan.peers(options.peers, options.servers, version is not None)
-    possible = [t for t in tasks if t.server.name not in missing]
-    measure_all(session, possible, PEER_REPEATS)
-    for name, why in missing.items():
-        skip(session, [t for t in tasks if t.server.name == name], why)
+    no_wrk = "wrk is not installed: apt-get install wrk, or brew install wrk"
+    if version := wrk.version():
+        results.tools["wrk"], no_wrk = version, ""
+    whys = [
+        (task, missing.get(
+            task.server.name, no_wrk * isinstance(task.load, wrk.Load)
+        )) for task in plan.peers(options.peers, options.servers)
+    ]
+    measure_all(session, [task for task, why in whys if not why], PEER_REPEATS)
+    for task, why in whys:
+        if why:
+            skip(session, [task], why)
 
 
 def _build_site(console: Console, **environment: str) -> int:

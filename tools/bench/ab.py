@@ -15,16 +15,16 @@ Facts about ab 2.3 that this file knows, so that no other has to:
   ``-r`` a request that failed is *complete* as well, and counts up to
   three times as failed (Receive, Length, Exceptions): a server that died
   looks very fast. `parse` takes them apart.
-- The right length is that of the first answer. If the first request
-  fails it is 0, and every good answer counts as failed (Length).
-- An answer that is not 2xx is complete and not failed.
+- The right length is that of the first response. If the first request
+  fails it is 0, and every good response counts as failed (Length).
+- A response that is not 2xx is complete and not failed.
 - It prints times in whole milliseconds.
 """
 
 import re
 from dataclasses import dataclass
 
-from tools.bench.report import NoFigures, Report
+from tools.data.results import Run
 
 MANY = 1_000_000  # requests: more than a run ended by -t can make
 PERCENTILES = (50, 66, 75, 80, 90, 95, 98, 99)
@@ -65,20 +65,20 @@ ABORTED = (  # what ab says when it gives up, and what that means
     ("Connection reset by peer", "a connection was reset"),
     ("Broken pipe", "a connection was closed while ab was sending"),
     ("timeout specified has expired|(Operation|Connection) timed out",
-     "no answer came before ab's timeout"),
+     "no response came before ab's timeout"),
 )
 
 
-def parse(text: str) -> Report:
-    """The figures in an output of ab.
+def parse(text: str) -> tuple[Run, bool]:
+    """The figures in an output of ab, and whether ab came to its end.
 
-    Raises NoFigures if there are none: ab gave up, was used wrongly, or
+    A run with an error has no figures: ab gave up, was used wrongly, or
     the text is not ab's.
     """
     complete = _number(r"Complete requests:", text)
     seconds = _number(r"Time taken for tests:", text)
     if complete is None or seconds is None:
-        raise _why_none(text)
+        return _why_none(text), True
     failed = min(_failed(text), int(complete))
     good = int(complete) - failed
     rate = _number("Requests per second:", text) or 0.0
@@ -86,15 +86,13 @@ def parse(text: str) -> Report:
         rate = good / seconds if seconds else 0.0
     body = _number("Document Length:", text)
     total = _number("Total transferred:", text)
-    return Report(
-        good, failed, int(_number("Non-2xx responses:", text) or 0), seconds,
-        per_second=rate,
-        kept_alive=int(_number("Keep-Alive requests:", text) or 0),
-        body_bytes=int(body) if body and good else None,
-        response_bytes=total / good if total and good else None,
-        finished=re.search(r"^Finished |\.\.done$", text, re.M) is not None,
-        latency_ms=_latency(text) if good else {},
-    )
+    ended = re.search(r"^Finished |\.\.done$", text, re.M)
+    return Run(
+        "", good, failed, int(_number("Non-2xx responses:", text) or 0),
+        seconds, rate, _latency(text) if good else {},
+        int(body) if body and good else None,
+        total / good if total and good else None,
+    ), ended is not None
 
 
 def version(text: str) -> str | None:
@@ -139,16 +137,16 @@ def _latency(text: str) -> dict[str, float]:
     return found | {"max": high}
 
 
-def _why_none(text: str) -> NoFigures:
-    """Why an output holds no figures."""
+def _why_none(text: str) -> Run:
+    """A run that says why an output holds no figures."""
     requests = int(_number("Total of", text) or 0)
     after = f" after {requests} requests" if requests else ""
+    why = f"ab ended{after} without figures"
     for pattern, meaning in ABORTED:
         if re.search(pattern, text):
-            return NoFigures(f"ab gave up{after}: {meaning}", requests)
-    usage = re.search(r"^ab: (.+)$", text, re.M)
-    if usage:
-        return NoFigures(f"ab does not accept its command: {usage[1]}")
-    if version(text) is None:
-        return NoFigures("the output is not ab's")
-    return NoFigures(f"ab ended{after} without figures", requests)
+            return Run("", requests, error=f"ab gave up{after}: {meaning}")
+    if usage := re.search(r"^ab: (.+)$", text, re.M):
+        why = f"ab does not accept its command: {usage[1]}"
+    elif version(text) is None:
+        why = "the output is not ab's"
+    return Run("", requests, error=why)

@@ -64,7 +64,7 @@ class Tally:
 async def client(
     options: argparse.Namespace, tally: Tally, deadline: float
 ) -> None:
-    """One client: a request, its answer, the next, until time is up."""
+    """One client: a request, its response, the next, until time is up."""
     address = options.url.hostname, options.url.port or 80
     keep = "Connection: Keep-Alive\r\n" * options.keep_alive
     request = (
@@ -95,7 +95,7 @@ async def client(
 
 
 async def response(reader: asyncio.StreamReader, tally: Tally) -> bool:
-    """Read one answer; True if the connection is kept."""
+    """Read one response; True if the connection is kept."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = LENGTH.search(head)
     body = await reader.readexactly(int(length[1])) if length else b""

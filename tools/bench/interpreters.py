@@ -1,7 +1,7 @@
 """The Python interpreters of this machine, from 2.7 to the newest.
 
-They are looked for on the PATH, by their usual names, and among the
-versions of pyenv, where that is installed. Each is asked what it is.
+They are looked for on the PATH, by their usual names. Each is asked what
+it is.
 """
 
 import contextlib
@@ -11,18 +11,16 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tools.bench.preflight import output_of
 
-OLD = "2.7"
 FIRST, LAST, FIRST_FREE = 8, 15, 13  # the x of Python 3.x
 NAMES = (
-    f"python{OLD}",
+    "python2.7",
     *(f"python3.{minor}" for minor in range(FIRST, LAST + 1)),
     *(f"python3.{minor}t" for minor in range(FIRST_FREE, LAST + 1)),
 )
-ASK_SECONDS = 30.0  # for one, or pyenv, to answer
+ASK_SECONDS = 30.0  # for one to say something
 
 # Asked of an interpreter: what it is. A free-threaded build can run with
 # a GIL all the same, because of PYTHON_GIL or an extension.
@@ -86,42 +84,34 @@ class Interpreter:
         return f"free-threaded, {build}" if self.free else build
 
 
-def find(programs: Sequence[str] | None = None) -> list[Interpreter]:
+def find(programs: Sequence[str] = ()) -> list[Interpreter]:
     """Those that are here, the oldest first, one of each minor version.
 
-    programs: among these; None: among all on the PATH and in pyenv. Of
-    several the one that runs this is taken, then the first. What does
-    not run is left out, and what is neither 2.7 nor 3.8 or newer.
+    programs: among these, or among all usual names. Of several the one
+    that runs this is taken, then the first. What does not run is left out.
     """
-    if programs is None:
-        root = output_of("pyenv", "root", seconds=ASK_SECONDS).strip()
-        pyenv = Path(root, "versions").glob("*/bin/python") if root else []
-        programs = [*NAMES, *map(str, sorted(pyenv))]
     found: dict[str, Interpreter] = {}
-    for program in [sys.executable, *programs]:
+    for program in [sys.executable, *(programs or NAMES)]:
         # A version manager has commands for what is not there.
         with contextlib.suppress(InterpreterError):
             python = identify(program)
-            if python.label == OLD or numbers(python) >= [3, FIRST]:
-                found.setdefault(python.label, python)
+            found.setdefault(python.label, python)
     return sorted(found.values(), key=order)
 
 
 def choose(
-    words: str | None, usual: Sequence[str] | None = None
+    words: str | None, usual: Sequence[str] = ()
 ) -> list[Interpreter]:
     """Those in a list like ``python2.7,/usr/bin/python3``, None: all found.
 
-    The oldest first; names like ``python2.7`` find what is in pyenv too;
-    usual: where to look if there is no list. Raises InterpreterError with
-    a sentence if one is missing, is no Python, or is there twice.
+    The oldest first; usual: where to look if there is no list. Raises
+    InterpreterError with a sentence if one is missing, is no Python, or
+    is there twice.
     """
     if words is None:
         return find(usual)
     wanted = [word.strip() for word in words.split(",") if word.strip()]
-    named = find() if any("/" not in word for word in wanted) else []
-    known = {f"python{python.label}": python for python in named}
-    chosen = [known.get(word) or identify(word) for word in wanted]
+    chosen = [identify(word) for word in wanted]
     if not chosen:
         raise InterpreterError("--pythons names no interpreter")
     labels = [python.label for python in chosen]

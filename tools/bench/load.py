@@ -1,4 +1,4 @@
-"""Runs a load generator, and ends it whatever happens."""
+"""Runs a load generator, ends it whatever happens, reads what it printed."""
 
 import contextlib
 import signal
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tools.bench import ab, wrk
 from tools.bench.cost import SAMPLE_SECONDS
+from tools.data.results import Run
 from tools.servers import ROOT
 
 Load = ab.Load | wrk.Load
@@ -69,3 +70,30 @@ def run_load(
             process.wait()
         output.seek(0)
         return output.read().decode("utf-8", "replace"), late
+
+
+def read(program: str, text: str, late: bool) -> Run:
+    """The figures in an output; the error says why they are no good.
+
+    late: the load generator was interrupted.
+    """
+    parse = wrk.parse if program == "wrk" else ab.parse
+    one, ended = parse(text)
+    if one.error is None:
+        one.error = fault(one, late or not ended)
+    return one
+
+
+def fault(one: Run, interrupted: bool) -> str | None:
+    """Why these are no good figures, None if they are."""
+    if not one.requests:
+        return f"no request was answered ({one.failed} failed)"
+    if one.non_2xx:
+        return f"{one.non_2xx} responses were errors (not 2xx)"
+    if one.failed > one.requests:
+        return (f"more requests failed ({one.failed}) than were answered "
+                f"({one.requests})")
+    if interrupted:
+        return (f"interrupted after {one.seconds:.0f} s: the server had "
+                "stopped answering")
+    return None

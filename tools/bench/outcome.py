@@ -1,4 +1,4 @@
-"""What came of a run: its figures, its point, its raw output, its place."""
+"""Where what a run measured goes: its cost, its raw output, its folder."""
 
 import datetime
 import re
@@ -8,42 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.bench.cost import Cost
-from tools.bench.report import Report
 from tools.common.launch import scrub
 from tools.data import raw
-from tools.data.kept import only_read
-from tools.data.results import OWN, Point, Results, Run, load
-
-
-def take_report(run: Run, report: Report, timed: bool = True) -> None:
-    """A load generator's figures into a run, but not what was wrong.
-
-    timed: False leaves out all that depends on how fast it was.
-    """
-    names = ["requests", "failed", "non_2xx", "body_bytes", "response_bytes"]
-    if timed:
-        names += ["seconds", "latency_ms"]
-        run.requests_per_second = report.per_second
-    for name in names:
-        setattr(run, name, getattr(report, name))
-
-
-def any_fault(report: Report, late: bool) -> str | None:
-    """Why a report is no good figure, None if it is one.
-
-    late: the generator had to be interrupted.
-    """
-    if not report.requests:
-        return f"no request was answered ({report.failed} failed)"
-    if report.non_2xx:
-        return f"{report.non_2xx} answers were errors (not 2xx)"
-    if report.failed > report.requests:
-        return (f"more requests failed ({report.failed}) than were answered "
-                f"({report.requests})")
-    if late or not report.finished:
-        return (f"interrupted after {report.seconds:.0f} s: the server had "
-                "stopped answering")
-    return None
+from tools.data.results import OWN, Run
 
 
 def take_cost(run: Run, cost: Cost) -> None:
@@ -54,17 +21,6 @@ def take_cost(run: Run, cost: Cost) -> None:
     run.cpu_system = round(cost.cpu_system, 6)
     run.peak_memory = cost.peak_memory
     run.threads = cost.threads or None
-
-
-def add(results: Results, point: Point, run: Run) -> None:
-    """Add a run to a point, which failed if all of its runs have."""
-    if not point.runs:  # an interrupt leaves no point without a run
-        results.points.append(point)
-    point.runs.append(run)
-    errors = [one.error for one in point.runs if one.error is not None]
-    failed = len(errors) == len(point.runs)
-    point.status = "failed" if failed else "ok"
-    point.reason = errors[-1] if failed else ""
 
 
 def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
@@ -78,14 +34,10 @@ def keep_raw(folder: Path, name: str, command: str, text: str) -> None:
 
 
 def make_reference(folder: Path, place: Path) -> Path:
-    """Put a complete run in the place of the committed one.
-
-    Of its figures those that somebody reads.
-    """
+    """Put a complete run in the place of the committed one."""
     fresh = place.with_name(f"{place.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(folder, fresh)
-    only_read(load(fresh)).save(fresh)
     shutil.rmtree(place, ignore_errors=True)
     fresh.rename(place)
     shutil.rmtree(folder)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tools.bench import wrk
 from tools.bench.ab import MANY, Load
 from tools.bench.preflight import PORTS_FREE_AT_ONCE
+from tools.data.results import Point
 from tools.peers import Peer
 from tools.servers import NO, YES, Server
 
@@ -46,6 +47,13 @@ class Task:
     load: Load | wrk.Load
     options: tuple[str, ...] = ()
     variant: str = ""
+
+    def point(self) -> Point:
+        """A new point for what this measures."""
+        return Point(
+            self.server.name, self.suite, self.load.clients, self.delay,
+            keep_alive=self.load.keep_alive, variant=self.variant,
+        )
 
 
 MOST_NEW = MANY if PORTS_FREE_AT_ONCE else PORTS_ELSEWHERE
@@ -108,22 +116,18 @@ def syscalls(servers: list[Server]) -> list[Task]:
     ]
 
 
-def peers(
-    peers: list[Peer], servers: list[Server], with_wrk: bool
-) -> list[Task]:
+def peers(peers: list[Peer], servers: list[Server]) -> list[Task]:
     """The peers and our servers side by side, one worker each.
 
-    with_wrk: wrk makes the keep-alive load, and one in which all targets
-    differ. ab cannot do that. It asks in HTTP/1.0, and some peers then
-    close the connection.
+    Connections are kept by wrk. ab asks for that in HTTP/1.0, and some
+    peers then close the connection.
     """
-    new = Load(PEER_CLIENTS, MANY, PEER_SECONDS)
-    loads: dict[str, Load | wrk.Load]
-    loads = {"peer-keep": replace(new, keep_alive=True)}
-    if with_wrk:
-        keep = wrk.Load(PEER_CLIENTS, PEER_SECONDS)
-        loads = {"peer-keep": keep, "peer-differ": replace(keep, differ=True)}
-    loads["peer-new"] = _possible(new)
+    keep = wrk.Load(PEER_CLIENTS, PEER_SECONDS)
+    loads: dict[str, Load | wrk.Load] = {
+        "peer-keep": keep,
+        "peer-differ": replace(keep, differ=True),
+        "peer-new": _possible(Load(PEER_CLIENTS, MANY, PEER_SECONDS)),
+    }
     tasks = []
     for suite, load in loads.items():
         tasks += [Task(one, suite, 0.0, load) for one in peers]

@@ -10,10 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
-
-from rich.console import Console
 
 from tools.bench import ab
 from tools.bench.machine import ROOM, raise_open_files
@@ -22,20 +19,14 @@ from tools.servers import ROOT
 
 LINUX = sys.platform == "linux"
 PORTS_FREE_AT_ONCE = LINUX  # a local port in TIME_WAIT can be used again
-INSTALL_SECONDS = 300  # for the package manager
 OUTPUT_SECONDS = 20  # for a program to say its version
 FILES_WANTED = 16_384  # open files: 4096 clients and more
 BUSY = 0.5  # load per core from which on figures suffer
 
-# Package manager -> how it installs ab. Homebrew refuses to run as root.
-INSTALLERS = {
-    "apt-get": "apt-get install -y apache2-utils",
-    "dnf": "dnf install -y httpd-tools",
-    "apk": "apk add apache2-utils",
-    "pacman": "pacman -S --noconfirm apache",
-    "zypper": "zypper --non-interactive install apache2-utils",
-    "brew": "brew install httpd",
-}
+NO_AB = (
+    "ab (ApacheBench) is missing: apt-get install apache2-utils, dnf install "
+    "httpd-tools, or brew install httpd"
+)
 
 
 # Programs -----------------------------------------------------------------
@@ -52,57 +43,11 @@ def output_of(*command: str, seconds: float = OUTPUT_SECONDS) -> str:
         return ""
 
 
-def find_ab(console: Console) -> bool:
-    """True if ab can be used; installs it if we may, else says how."""
-    title, comes = "ab (ApacheBench)", "with the Apache web server"
-    return obtain(console, title, _ab_version, comes)
-
-
-def obtain(
-    console: Console, title: str, version: Callable[[], str | None],
-    comes: str, package: str = "",
-) -> bool:
-    """True if a program can be used; installs it if we may, else says how.
-
-    title: its name; version: None means that it cannot be used; comes:
-    from where; package: what package managers call it, if it is not ab.
-    """
-    if version():
-        return True
-    manager = next((m for m in INSTALLERS if shutil.which(m)), None)
-    if manager is None:
-        console.print(
-            f"{title} is missing, and no package manager I know is here: "
-            f"it comes {comes}."
-        )
-        return False
-    install = INSTALLERS[manager]
-    if package:
-        install = f"{install.rpartition(' ')[0]} {package}"
-    if os.geteuid() or manager == "brew":
-        sudo = "" if manager == "brew" else "sudo "
-        console.print(f"{title} is missing. To install it: {sudo}{install}")
-        return False
-    console.print(f"{title} is missing: {install}")
-    os.environ.setdefault("DEBIAN_FRONTEND", "noninteractive")
-    if manager == "apt-get":
-        output_of("apt-get", "update", seconds=INSTALL_SECONDS)
-    output_of(*install.split(), seconds=INSTALL_SECONDS)
-    if version():
-        return True
-    console.print("That did not work.")
-    return False
-
-
-def _ab_version() -> str | None:
-    return ab.version(output_of("ab", "-V"))
-
-
 def tool_versions(load: str) -> dict[str, str]:
     """Names and versions of what measures. load: "ab" or "python"."""
     found = {"psutil": importlib.metadata.version("psutil")}
     if load == "ab":
-        found["ab"] = _ab_version() or "?"
+        found["ab"] = ab.version(output_of("ab", "-V")) or "?"
     if strace := re.search(r"version (\S+)", output_of("strace", "-V")):
         found["strace"] = strace[1]
     return found
@@ -126,23 +71,15 @@ def no_strace() -> str | None:
 # Limits -------------------------------------------------------------------
 
 
-def local_ports() -> int | None:
-    """How many local ports there are for connections; None: unknown."""
-    if LINUX:
-        text = _text("/proc/sys/net/ipv4/ip_local_port_range")
-    else:
-        name = "net.inet.ip.portrange"
-        text = output_of("sysctl", "-n", f"{name}.first", f"{name}.last")
-    ports = [int(word) for word in text.split()]
-    return ports[1] - ports[0] + 1 if len(ports) == 2 else None
-
-
 def most_clients(open_files: int) -> tuple[int, str]:
     """How many clients this machine can hold, and what limits it."""
-    ports = local_ports()
     most, why = open_files, f"allows {open_files:,} open files a process"
-    if ports is not None and ports < open_files:
-        most, why = ports, f"has {ports:,} local ports for connections"
+    text = _text("/proc/sys/net/ipv4/ip_local_port_range")
+    if ports := [int(word) for word in text.split()]:
+        first, last = ports
+        if last - first < open_files:
+            most = last - first + 1
+            why = f"has {most:,} local ports for connections"
     return most - ROOM, f"this machine {why}"
 
 
@@ -163,24 +100,9 @@ def notes(open_files: int, clients: int) -> list[str]:
             f"This machine is busy (load {busy:.1f} on {cores} cores): "
             "figures will be lower than they could be. Close other programs."
         )
-    if not optimised():
-        found.append(
-            "This Python was built without optimisation (PGO), which takes "
-            "more CPU; how much, ./bench.sh pythons shows."
-        )
     limit, why = most_clients(open_files)
     if limit < clients:
         found.append(f"More than {limit:,} clients are not possible: {why}.")
-    ports = local_ports()
-    if PORTS_FREE_AT_ONCE or ports is None:
-        return found
-    found.append(
-        f"Each closed connection keeps one of {ports:,} local ports busy "
-        "for some 30 s (TIME_WAIT), so runs with new connections are short."
-    )
-    waiting = output_of("netstat", "-an", "-p", "tcp").count("TIME_WAIT")
-    if waiting > ports // 2:
-        found.append(f"{waiting:,} are busy now: wait half a minute.")
     return found
 
 

@@ -1,26 +1,37 @@
 """Measures the suites of ./bench.sh: servers and peers side by side."""
 
-from contextlib import AbstractContextManager
 from functools import partial
 
 from tools.bench import plan
-from tools.bench.cost import switches
-from tools.bench.peers import start as peers
-from tools.bench.server import Running, start
 from tools.bench.session import Session, Work
-from tools.bench.sweep import judge, too_slow
 from tools.data.results import Point, Run
-from tools.peers import Peer
 from tools.servers import Server
+
+
+def work(session: Session, task: plan.Task) -> Work:
+    """The point of a task, and what measures it once."""
+    server = task.server
+    return task.point(), partial(
+        session.measure, server, task.load, *task.options, name=server.name,
+        delay=task.delay, warm_up=plan.WARM_UP.get(task.delay, 2),
+        count=task.suite == "syscalls",
+    )
 
 
 def measure_all(
     session: Session, tasks: list[plan.Task], repeats: int
 ) -> None:
     """Measure tasks, their repeats interleaved."""
-    session.rounds([
-        (point_of(task), partial(measure, session, task)) for task in tasks
-    ], repeats)
+    session.rounds([work(session, task) for task in tasks], repeats)
+
+
+def skip(session: Session, tasks: list[plan.Task], reason: str) -> None:
+    """Note why these are not measured."""
+    for task in tasks:
+        session.skip(task.point(), reason)
+
+
+# The sweep ----------------------------------------------------------------
 
 
 def sweep(
@@ -61,48 +72,39 @@ def sweep(
 
 def _step(session: Session, task: plan.Task) -> Work:
     """A point of the sweep; it is not repeated if it is too slow."""
-    point = point_of(task)
+    point, measure = work(session, task)
 
     def once() -> Run:
-        one = measure(session, task)
-        point.end = too_slow(one, point.clients)
+        one = measure()
+        worst = one.latency_ms.get("max", 0.0)
+        too_few = 0 < one.requests < point.clients
+        point.end = worst > plan.PATIENCE_MS or too_few
         return one
 
     return point, once
 
 
-def skip(session: Session, tasks: list[plan.Task], reason: str) -> None:
-    """Note why these are not measured."""
-    for task in tasks:
-        session.skip(point_of(task), reason)
-
-
-def point_of(task: plan.Task) -> Point:
-    """A new point for a task."""
-    return Point(
-        server=task.server.name, suite=task.suite,
-        clients=task.load.clients, delay=task.delay,
-        keep_alive=task.load.keep_alive, variant=task.variant,
-    )
-
-
-def measure(session: Session, task: plan.Task) -> Run:
-    """One run against a fresh server. Raises ServerError."""
-    with launch(task) as process:
-        process.warm_up(plan.WARM_UP.get(task.delay, 2))
-        before = switches(process)
-        one = session.load(
-            process, task.load, name=task.server.name, delay=task.delay,
-            count=task.suite == "syscalls",
+def trouble(run: Run, clients: int) -> str:
+    """Why a run ends a server's line in the sweep; "" if it does not."""
+    worst = run.latency_ms.get("max", 0.0)
+    if run.error is not None:
+        return run.error
+    # Before failures: ab counts what its -t cuts short as one.
+    if worst > plan.PATIENCE_MS:
+        return f"a client waited {worst / 1000:.1f} s for its response"
+    if run.failed:
+        return f"{run.failed} of {run.requests + run.failed} requests failed"
+    if run.requests < clients:
+        return (
+            f"{clients - run.requests} of {clients} clients had no response "
+            f"after {run.seconds:.0f} s"
         )
-    # Those of ended threads are known when the server has ended.
-    if not one.system_calls and process.switches and before is not None:
-        one.context_switches = max(process.switches - before, 0)
-    return one
+    return ""
 
 
-def launch(task: plan.Task) -> AbstractContextManager[Running]:
-    """The task's server, started and stopped. Raises ServerError."""
-    if isinstance(task.server, Peer):
-        return peers.start(task.server)
-    return start(task.server, task.delay, task.options)
+def judge(point: Point) -> None:
+    """Decide whether a sweep ends at this point, and note why."""
+    found = [trouble(run, point.clients) for run in point.runs]
+    reasons = [text for text in found if text]
+    point.end = point.end or 2 * len(reasons) > len(point.runs)
+    point.reason = reasons[-1] if point.end and reasons else ""

@@ -1,4 +1,4 @@
-"""One server while it is measured: `Launched`, and the page it answers."""
+"""One server while it is measured: `Launched`, and the page it sends."""
 
 import http.client
 import socket
@@ -10,8 +10,8 @@ from tools.common.launch import READY_SECONDS, Launched, LaunchError, scrub
 from tools.servers import Server
 
 HOST = "127.0.0.1"
-ANSWER_SECONDS = 10.0  # for one answer before measuring
-ServerError = LaunchError  # a server that does not start or answer
+RESPONSE_SECONDS = 10.0  # for one response before measuring
+ServerError = LaunchError  # a server that does not start or respond
 
 
 class Running(Launched):
@@ -61,14 +61,14 @@ class Running(Launched):
     def _get(self) -> tuple[http.client.HTTPMessage, bytes]:
         """The header fields and the body of GET /. Raises ServerError."""
         client = http.client.HTTPConnection(
-            HOST, self.port, timeout=ANSWER_SECONDS
+            HOST, self.port, timeout=RESPONSE_SECONDS
         )
         try:
             client.request("GET", "/")
             response = client.getresponse()
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
-            why = f"GET / has no good answer: {scrub(str(error))}"
+            why = f"GET / has no good response: {scrub(str(error))}"
             if self.status() is not None:
                 why = f"the server died: {self.last_words()}"
             raise ServerError(why) from error

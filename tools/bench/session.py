@@ -6,6 +6,7 @@ holds the results, saves them after every run, and prints.
 """
 
 import argparse
+import contextlib
 import resource
 import shlex
 import shutil
@@ -17,24 +18,19 @@ from typing import Any
 
 import psutil
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import track
 
-from tools.bench import ab, outcome, preflight, strace, wrk
-from tools.bench.cost import Meter
+from tools.bench import outcome, preflight, strace, wrk
+from tools.bench.cost import Meter, switches
 from tools.bench.interpreters import Interpreter, InterpreterError
-from tools.bench.load import PROGRAMS, SHOWN, Load, patience, run_load
+from tools.bench.load import PROGRAMS, SHOWN, Load, patience, read, run_load
 from tools.bench.numbers import number
-from tools.bench.report import NoFigures
+from tools.bench.peers import start as peers
 from tools.bench.server import Running, ServerError, start
 from tools.bench.table import Columns, show_points, typed
 from tools.common.terminal import a_console
 from tools.data.results import DATA, Point, Run
+from tools.peers import Peer
 from tools.servers import SERVERS, Server, select
 
 MOST_REPEATS = 50
@@ -138,7 +134,8 @@ def servers_option(
 
     return "--only", {
         "type": check, "default": list(default), "metavar": "LIST",
-        "help": "servers: step numbers or names, as in --only 03,06-protocol",
+        "help": "servers: step numbers or names, as in --only "
+        f"03,06-protocol; there are {', '.join(one.name for one in among)}",
     }
 
 
@@ -171,11 +168,12 @@ class Session:
         self.folder: Path = options.output or outcome.own_folder()
         self.console = a_console()
         self.begun = time.monotonic()
-        command = outcome.as_typed(sys.argv[1:])
-        load = "ab" if shutil.which("ab") else "python"
+        load = getattr(options, "load", None)
+        if load != "python":
+            load = "ab" if shutil.which("ab") else "python"
+        command = getattr(options, "command", "")
         self.results = preflight.fresh(
-            getattr(options, "command", command), name,
-            getattr(options, "load", load),
+            command or outcome.as_typed(sys.argv[1:]), name, load
         )
 
     @property
@@ -216,18 +214,15 @@ class Session:
         words.
         """
         repeats = self.repeats(usual)
-        with Progress(
-            TextColumn("Measuring"), BarColumn(), TimeElapsedColumn(),
-            TextColumn("left:"), TimeRemainingColumn(),
-            console=self.console, transient=True,
-        ) as progress:
-            bar = progress.add_task("", total=repeats * len(work))
-            for turn in range(1, repeats + 1):
-                for point, measure in work:
-                    if not point.end:
-                        of = f", run {turn} of {repeats}" * (repeats > 1)
-                        self._once(point, measure, of, tell or summary)
-                    progress.advance(bar)
+        turns = [
+            (turn, *one) for turn in range(1, repeats + 1) for one in work
+        ]
+        for turn, point, measure in track(
+            turns, "Measuring", console=self.console, transient=True
+        ):
+            if not point.end:
+                of = f", run {turn} of {repeats}" * (repeats > 1)
+                self._once(point, measure, of, tell or summary)
 
     def _once(
         self, point: Point, measure: Callable[[], Run], of: str,
@@ -248,8 +243,14 @@ class Session:
         self.say(f"  {escape(failed or tell(one))}")
 
     def keep(self, point: Point, one: Run) -> None:
-        """Add a run to its point, and save."""
-        outcome.add(self.results, point, one)
+        """Add a run to its point, which failed if all have, and save."""
+        if not point.runs:  # an interrupt leaves no point without a run
+            self.points.append(point)
+        point.runs.append(one)
+        errors = [run.error for run in point.runs if run.error is not None]
+        failed = len(errors) == len(point.runs)
+        point.status = "failed" if failed else "ok"
+        point.reason = errors[-1] if failed else ""
         self.save()
 
     def skip(self, point: Point, reason: str) -> None:
@@ -276,38 +277,29 @@ class Session:
         program = "wrk" if isinstance(load, wrk.Load) else self.results.load
         shown = " ".join(load.command(url, SHOWN[program]))
         self.say(f"  [cyan]$ {escape(shown)}")
-        one = Run(f"{command or process.command}\n{shown}")
         words = load.command(url, PROGRAMS[program])
         most = patience(load, delay)
-        begun, ours = time.monotonic(), _children()
-        if count:
-            pids = [member.pid for member in process.processes()]
-            with strace.count(pids) as counter:
-                text, late = run_load(words, most, lambda: None)
-            one.command += f"\n{counter.command}"
-            one.system_calls = counter.calls
+        lines = [command or process.command, shown]
+        begun, ours, meter = time.monotonic(), _children(), Meter(process)
+        counting = strace.count(
+            [member.pid for member in process.processes()]
+        ) if count else contextlib.nullcontext()
+        with counting as counter:
+            tick = (lambda: None) if counter else meter.sample
+            text, late = run_load(words, most, tick)
+        wall, cpu = time.monotonic() - begun, _children() - ours
+        one = read(program, text, late)
+        if counter:  # strace made it slow
+            one.seconds, one.requests_per_second = 0.0, None
+            one.latency_ms, one.system_calls = {}, counter.calls
+            lines.append(counter.command)
             text += f"\n{counter.table}"
         else:
-            meter = Meter(process)
-            text, late = run_load(words, most, meter.sample)
             outcome.take_cost(one, meter.read())
-        wall, cpu = time.monotonic() - begun, _children() - ours
+        one.command = "\n".join(lines)
         outcome.keep_raw(self.folder, name or "server", one.command, text)
-        try:
-            report = (wrk if program == "wrk" else ab).parse(text)
-        except NoFigures as error:
-            one.requests, one.error = error.requests, str(error)
-        else:
-            outcome.take_report(one, report, timed=not count)
-            one.error = outcome.any_fault(report, late)
-            if load.keep_alive and program != "wrk" and report.requests:
-                kept = report.kept_alive / report.requests
-                one.extra["kept_alive_share"] = round(min(kept, 1.0), 4)
         if busy:
-            one.extra["load_cores"] = round(cpu / wall, 3)
-            if one.requests_per_second and cpu:
-                limit = one.requests_per_second * wall / cpu
-                one.extra["load_limit_per_second"] = round(limit)
+            _note_generator(one, wall, cpu)
         # One that is dying may still need a moment.
         moment = DYING_SECONDS if one.failed or one.error else 0.0
         if process.wait(moment) is not None:
@@ -315,8 +307,8 @@ class Session:
         return one
 
     def measure(
-        self, server: Server, load: Load, *words: str, delay: float = 0.0,
-        warm_up: int = 20, python: str = sys.executable,
+        self, server: Server | Peer, load: Load, *words: str,
+        delay: float = 0.0, warm_up: int = 20, python: str = sys.executable,
         one_core: bool = False, **more: Any,
     ) -> Run:
         """Start a server, warm it up, run a load; see `load` and `start`.
@@ -324,12 +316,20 @@ class Session:
         words: more for its command line; one_core: keep all of it on one.
         Raises ServerError.
         """
-        with start(server, delay, words, python) as process:
+        with (
+            peers.start(server) if isinstance(server, Peer)
+            else start(server, delay, words, python)
+        ) as process:
             if one_core:  # the threads that it starts will inherit that
                 own = psutil.Process(process.pid)
                 own.cpu_affinity(own.cpu_affinity()[-1:])
             process.warm_up(warm_up)
-            return self.load(process, load, **more)
+            before = switches(process)
+            one = self.load(process, load, delay=delay, **more)
+        # Those of ended threads are known when the server has ended.
+        if not one.system_calls and process.switches and before is not None:
+            one.context_switches = max(process.switches - before, 0)
+        return one
 
     def show(
         self, columns: Columns, note: str = "",
@@ -399,6 +399,14 @@ def summary(one: Run) -> str:
             f"99 % within {one.latency_ms['p99']:,.0f} ms"
         )
     return words + f", {one.failed} failed" * bool(one.failed)
+
+
+def _note_generator(one: Run, wall: float, cpu: float) -> None:
+    """How many cores the load generator used, and what it could do."""
+    one.extra["load_cores"] = round(cpu / wall, 3)
+    if one.requests_per_second and cpu:
+        limit = one.requests_per_second * wall / cpu
+        one.extra["load_limit_per_second"] = round(limit)
 
 
 def _children() -> float:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from tools.bench.sweep import survived
 from tools.common.terminal import a_table
 from tools.data.results import MORE_SUITES, SUITES, Point, Results
 from tools.servers import ROOT
@@ -23,8 +21,6 @@ PEER_LEGEND = (
     "nginx: that against nginx's in this run; user: part of it spent in "
     "the program itself, the rest in the system"
 )
-PEERS = ("peer-keep", "peer-differ", "peer-new")
-KEPT = 0.5  # of the answers: a server that keeps fewer connections closes
 
 Cell = Callable[[Point], str]
 Columns = dict[str, Cell]  # title -> what stands there
@@ -130,11 +126,9 @@ def show_points(
     first, *others = columns
     titles = [first, *(f"{other}>" for other in others)]
     console.print(a_table(titles, rows, title))
-    for point in points:
-        if point.reason:
-            console.print(
-                f"{title_of(point)}: {escape(point.reason)}", soft_wrap=True
-            )
+    for why in dict.fromkeys(p.reason for p in points if p.reason):
+        names = [title_of(point) for point in points if point.reason == why]
+        console.print(f"{', '.join(names)}: {escape(why)}", soft_wrap=True)
 
 
 def show(results: Results, console: Console) -> None:
@@ -145,14 +139,14 @@ def show(results: Results, console: Console) -> None:
         if not points:
             continue
         console.print()
-        if suite == "sweep":
-            console.print(_sweep(points, title))
+        if suite == "sweep":  # how far each server came, and why it ended
+            last = {point.server: point for point in points}
+            show_points(console, SWEEP, [*last.values()], title)
         elif suite == "syscalls":
-            show_points(console, _syscalls(points), _last(points), title)
-        elif suite in PEERS:
+            show_points(console, SYSCALLS, points, title)
+        elif suite.startswith("peer-"):
             legends.add(PEER_LEGEND)
             show_points(console, *_peers(points), title)
-            _say_who_closes(points, console)
         else:
             legends.add(LEGEND)
             show_points(console, LOADS, points, title)
@@ -160,50 +154,10 @@ def show(results: Results, console: Console) -> None:
         console.print(f"\n[dim]{legend}")
 
 
-def _last(points: Sequence[Point]) -> list[Point]:
-    """The last point of each server."""
-    return [*{point.server: point for point in points}.values()]
-
-
-def _sweep(points: Sequence[Point], title: str) -> Table:
-    """One row a server: its best, how far it came, why it ended."""
-    rows = []
-    for last in _last(points):
-        good = [
-            p for p in points
-            if p.server == last.server and p.status == "ok" and survived(p)
-        ]
-        best = max(good, key=lambda p: p.median(RATE) or 0, default=last)
-        rows.append([
-            last.server, PER_SECOND(best), f"{best.clients}",
-            f"{good[-1].clients if good else 0}",
-            escape(last.reason) or "the sweep goes no further",
-        ])
-    return a_table(
-        ["server", "best requests/s>", "with clients>", "survived>",
-         "why it ends"], rows, title,
-    )  # fmt: skip
-
-
-def _syscalls(points: Sequence[Point]) -> Columns:
-    """System calls for each request, with each number of clients."""
-
-    by_clients = {(p.server, p.clients): p for p in points}
-    each = figure("calls_per_request", "{:.1f}")
-
-    def calls(clients: int) -> Cell:
-        return lambda point: each(by_clients[point.server, clients])
-
-    def most(point: Point) -> str:
-        made = point.runs[-1].system_calls
-        return ", ".join(sorted(made, key=lambda name: -made[name])[:3])
-
-    numbers = sorted({point.clients for point in points})
-    return {
-        "server": title_of,
-        **{f"calls, {n} client{'s' * (n > 1)}": calls(n) for n in numbers},
-        "most often": most,
-    }
+def most_often(point: Point) -> str:
+    """The system calls that were made most often."""
+    made = point.runs[-1].system_calls
+    return ", ".join(sorted(made, key=lambda name: -made[name])[:3])
 
 
 def _peers(points: Sequence[Point]) -> tuple[Columns, list[Point]]:
@@ -228,23 +182,7 @@ def _peers(points: Sequence[Point]) -> tuple[Columns, list[Point]]:
     )
 
 
-def _say_who_closes(points: Sequence[Point], console: Console) -> None:
-    """Name those that found their connections closed."""
-    closing = [
-        point.server for point in points
-        if (kept := median(point, "kept_alive_share")) is not None
-        and kept < KEPT
-    ]  # fmt: skip
-    if closing:
-        console.print(
-            "Closed the connection after each answer to this load: "
-            f"{', '.join(closing)} (ab speaks HTTP/1.0; with wrk "
-            "installed, it is asked in HTTP/1.1)"
-        )
-
-
-RATE = "requests_per_second"
-PER_SECOND = spread(RATE, "{:,.1f}")
+PER_SECOND = spread("requests_per_second", "{:,.1f}")
 LOADS: Columns = {
     "server": lambda p: p.server,
     "requests/s": PER_SECOND,
@@ -255,4 +193,13 @@ LOADS: Columns = {
     "CPU ms": figure("cpu_ms", "{:.2f}"),
     "MB": figure("peak_memory", "{:.1f}", MEGABYTE),
     "threads": figure("threads"),
+}
+SWEEP: Columns = {
+    "server": lambda p: p.server, "ends at clients": lambda p: f"{p.clients}",
+    **LOADS,
+}
+SYSCALLS: Columns = {
+    "server": lambda p: p.server, "clients": lambda p: f"{p.clients}",
+    "calls/request": figure("calls_per_request", "{:.1f}"),
+    "most often": most_often,
 }

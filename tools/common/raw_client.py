@@ -25,7 +25,7 @@ class NoResponse(AssertionError):
 
 @dataclass
 class Response:
-    """One answer: its head taken apart, its body, and its bytes."""
+    """One response: its head taken apart, its body, and its bytes."""
 
     version: str
     status: int
@@ -50,16 +50,16 @@ FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*)\r\n")
 
 
 def read_head(data: bytes) -> tuple[Response, int] | None:
-    """The answer's head at the start of data and its size, if complete.
+    """The response's head at the start of data and its size, if complete.
 
-    Raises NoAnswer if these bytes cannot be the head of an answer.
+    Raises NoResponse if these bytes cannot be the head of one.
     """
     end = data.find(b"\r\n\r\n")
     if end < 0:
         return None
     match = STATUS_LINE.match(data)
     if not match:
-        raise NoResponse(f"not an HTTP answer: {data[:200]!r}")
+        raise NoResponse(f"not an HTTP response: {data[:200]!r}")
     fields = []
     at = match.end()
     while at < end + 2:
@@ -72,7 +72,7 @@ def read_head(data: bytes) -> tuple[Response, int] | None:
 
 
 def read_response(data: bytes, head: bool = False) -> Response | None:
-    """The first answer in data, if complete; head: it answers a HEAD."""
+    """The first response in data, if complete; head: it is one to a HEAD."""
     found = read_head(data)
     if found is None:
         return None
@@ -92,10 +92,10 @@ def read_response(data: bytes, head: bool = False) -> Response | None:
 
 
 def read_responses(data: bytes) -> list[Response]:
-    """All answers in data, which must end with the last of them.
+    """All responses in data, which must end with the last of them.
 
-    For answers whose requests nobody knows: one without a body, where
-    the next follows or nothing does, is taken for the answer to a HEAD.
+    For responses whose requests nobody knows: one without a body, where
+    the next follows or nothing does, is taken for the response to a HEAD.
     """
     responses = []
     while data:
@@ -122,7 +122,7 @@ class Client:
         self.timeout = timeout
         self.sent = b""
         self.received = b""
-        self.taken = 0  # how much of received was handed out as answers
+        self.taken = 0  # how much of received was handed out as responses
         self.ended = ""  # how the server ended: "" (not yet), end, reset
         self.thread = threading.get_ident()  # whose it is, see beside.py
         self.socket = socket.socket()
@@ -186,7 +186,7 @@ class Client:
     def response(
         self, head: bool = False, timeout: float | None = None
     ) -> Response:
-        """Wait for the next answer; head: to a HEAD, so without a body."""
+        """Wait for the next response; head: to a HEAD, so without a body."""
         timeout = self.timeout if timeout is None else timeout
         deadline = self.clock() + timeout
         while True:
@@ -196,12 +196,12 @@ class Client:
                 return response
             left = deadline - self.clock()
             if left <= 0:
-                raise NoResponse(f"no complete answer in {timeout:.1f} s")
+                raise NoResponse(f"no complete response in {timeout:.1f} s")
             if not self.receive(left):
-                raise NoResponse(f"the answer stopped with: {self.ended}")
+                raise NoResponse(f"the response stopped with: {self.ended}")
 
     def ask(self, data: bytes, head: bool = False) -> Response:
-        """Send data, wait for an answer."""
+        """Send data, wait for a response."""
         self.send(data)
         return self.response(head)
 

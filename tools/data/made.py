@@ -1,7 +1,7 @@
 """The one list of what is made by which command.
 
 Whoever adds an experiment, a recording or another file that a command
-makes adds it here; ``python -m tools.data`` shows and renews it.
+makes adds it here; ``python -m tools.data`` shows it.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,13 @@ class Made:
     """Files that one command makes.
 
     files: a pattern from the root; measured: git's pathspecs of what it
-    measures, or the files of another entry that it is made from.
+    measures, if the files say at which commit.
     """
 
     name: str
     files: str
     command: str
-    measured: tuple[str, ...]
-
-    def named(self, words: list[str]) -> bool:
-        """Whether it, or what it is a part of, is one of these."""
-        return any(f"{self.name}/".startswith(f"{w}/") for w in words)
+    measured: tuple[str, ...] = ()
 
     def there(self, root: Path) -> list[Path]:
         """The files there are."""
@@ -78,7 +74,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 def everything() -> Iterator[Made]:
-    """All data there is; what is made from others stands after them."""
+    """All data there is."""
     for name, (words, *measured) in RUNS.items():
         yield Made(
             name, f"docs/data/{name}/*", f"./bench.sh {words} --reference",
@@ -104,18 +100,15 @@ def everything() -> Iterator[Made]:
     )
     yield Made(
         "picture", "docs/assets/ladder-*.svg", "python -m tools.site picture",
-        ("docs/data/reference/results.json",),
     )
     yield Made(
         "bottleneck", "04_selectors/exercises/2_bottleneck/?.txt",
         "python -m tools.learn.tables",
-        tuple(f"docs/data/recordings/{name}.json"
-              for name in ("02", "03", "03-pool", "04")),
     )
     for file in sorted(ROOT.glob("0*/exercises/*/messages.txt")):
         folder = file.parent.relative_to(ROOT).as_posix()
         number = f"{folder[:2]}.{file.parent.name[0]}"
         yield Made(
             f"messages/{number}", f"{folder}/messages.txt",
-            f"python -m tools.learn.record {number}", (),
+            f"python -m tools.learn.record {number}",
         )

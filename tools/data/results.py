@@ -30,42 +30,19 @@ SUITES = {
     "sweep": "--delay 0.1, 1 to 4096 clients, a new connection each",
     "syscalls": "--delay 0, strace -c, keep-alive, 1 and 50 clients",
 }
-# Those of --peers and of the experiments (./bench.sh NAME).
+# Those of --peers, and of ./bench.sh hosts.
 MORE_SUITES = {
     "peer-keep": "--delay 0, 100 clients, keep-alive, one worker each",
     "peer-differ": "--delay 0, 100 clients, keep-alive, another target each "
     "time, one worker each",
     "peer-new": "--delay 0, 100 clients, a new connection each, one worker "
     "each",
-    "crowd-new": "--delay 0.1, a thousand clients and more, a new "
-    "connection each, one worker",
-    "crowd-keep": "--delay 0.1, a thousand clients and more, keep-alive, one "
-    "worker",
-    "gain-keep": "--delay 0, 100 clients, keep-alive, one worker",
-    "gain-new": "--delay 0, 100 clients, a new connection each, one worker",
-    "db-connect": "lookups in PostgreSQL, a connection each and a pool",
-    "db-limit": "queries that sleep for 2 s in PostgreSQL, 200 clients",
-    "db-report": "queries that compute in PostgreSQL, pools of any size",
-    "db-sleep": "queries that sleep for 0.1 s in PostgreSQL",
-    "db-vanish": "lookups beside a client that leaves a row locked",
-    "labs-chain": "a page with a number each: in parallel, and one after the "
-    "other",
-    "labs-frames": "frames echoed, each received whole before it is sent "
-    "back",
-    "labs-gil": "what threads of one process can do at once",
-    "labs-inside": "what ss, ps, strace and py-spy print of four servers",
     "hosts-scale": "one, two, three hosts behind a balancer",
     "hosts-restart": "all hosts restarted one after the other, under load",
     "hosts-death": "a host dies, is stuck, or loses its cable, under load",
     "hosts-slow": "one of three hosts takes three times as long",
     "hosts-storm": "twice the load for a while, and clients that try again",
     "hosts-seen": "who closes an idle connection first",
-    "hold": "a request under way on each of many connections at once",
-    "scale": "each request computes; by the number of workers",
-    "static": "a static page, 8 connections",
-    "pythons-keep": "--delay 0, 50 clients, keep-alive, one worker",
-    "pythons-new": "--delay 0, 50 clients, a new connection each, one worker",
-    "threads": "threads against processes, with and without a GIL",
 }
 STEPS = ("default", "classic", "full")  # modes that measure all the steps
 
@@ -79,13 +56,12 @@ class Run:
     """
 
     command: str
-    requests: int = 0  # complete answers
+    requests: int = 0  # complete responses
     failed: int = 0  # each counted once (ab counts one up to 3 times)
     non_2xx: int = 0
     seconds: float = 0.0
     requests_per_second: float | None = None
-    latency_ms: dict[str, float] = field(default_factory=dict)
-    # latency_ms: min, mean, p50, p66, p75, p80, p90, p95, p98, p99, max
+    latency_ms: dict[str, float] = field(default_factory=dict)  # LATENCIES
     body_bytes: int | None = None
     response_bytes: float | None = None  # head and body, mean
     cpu_user: float | None = None  # of all processes of the server
@@ -136,11 +112,10 @@ LATENCIES = (
     "min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99",
     "max",
 )
-NUMBERS = (
-    "requests", "failed", "non_2xx", "seconds", "requests_per_second",
-    "body_bytes", "response_bytes", "cpu_user", "cpu_system",
-    "peak_memory", "threads", "context_switches",
-)
+NUMBERS = {
+    each.name for each in fields(Run)
+    if each.type in (int, float, int | None, float | None)
+}
 
 
 @dataclass
@@ -267,18 +242,18 @@ def load(path: Path) -> Results:
     with reading(file, "a results file"):
         data = read_json(file, SCHEMA, "measure again with ./bench.sh")
         data["machine"] = _make(Machine, data["machine"])
-        data["points"] = [
-            _make(Point, {**p, "runs": [_make(Run, r) for r in p["runs"]]})
-            for p in data["points"]
-        ]
+        for point in data["points"]:
+            point["runs"] = [_make(Run, run) for run in point["runs"]]
+        data["points"] = [_make(Point, point) for point in data["points"]]
         results: Results = _make(Results, data)
         return results
 
 
 def _make(kind: type, data: dict[str, Any]) -> Any:
-    """A dataclass from a dict; keys of later versions are passed over."""
-    known = {f.name for f in fields(kind)}
-    return kind(**{k: v for k, v in data.items() if k in known})
+    """A dataclass from a dict. Raises ValueError for an unknown field."""
+    if unknown := {*data} - {each.name for each in fields(kind)}:
+        raise ValueError(f"it has the unknown field {min(unknown)!r}")
+    return kind(**data)
 
 
 def newest_own() -> Path | None:

@@ -35,7 +35,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pythons", metavar="LIST",
         help="commands of the interpreters, as in python2.7,python3.13t "
-        "(default: all that are on the PATH or in pyenv)",
+        "(default: all that are on the PATH)",
     )
     for name, module in LABS.items():
         group = parser.add_argument_group(f"options of the lab {name}")

@@ -1,4 +1,4 @@
-"""The page every peer answers with: that of our own servers.
+"""The page every peer sends: that of our own servers.
 
 By hand, and as a WSGI and an ASGI application for servers of either.
 """

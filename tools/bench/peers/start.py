@@ -128,7 +128,7 @@ def start(
 ) -> Iterator[Running]:
     """A fresh peer on a free port, stopped at the end.
 
-    page: it has to answer with this one, b"": with any; site: a folder of
+    page: it has to send this one, b"": with any; site: a folder of
     files that it serves. Raises ServerError if it does not, or does not
     start.
     """
