@@ -202,12 +202,12 @@ RINGS = Seen(
     """, {40001: 70, 40002: 70, 40003: 71})
 # The same descriptor in two processes.
 WORKERS = Seen(
-    [moments(40001, 30, 40), moments(40002, 30, 40)], {7: 7, 8: 8, 81: 8}, """
+    [moments(40001, 30, 40), moments(40002, 30, 40)], {7: 7, 8: 8}, """
     8 10 1 accept 4 40002
-    81 12 1 recv 4
+    8 12 1 recv 4
     7 14 1 accept 4 40001
     7 16 1 recv 4
-    81 20 1 send 4
+    8 20 1 send 4
     7 25 1 send 4
     """)
 # An accept that begins before a close can give back what that closed.
@@ -255,8 +255,8 @@ LOCKS = TIMERS._replace(script=TIMERS.script.replace("timeout", "lock"))
       "2 wait 66-1066 for 0", "2 wait 1071-1371", "2 wait 1372-2099"}),
     (RINGS, [(20, 34, 1050, 0), (34, 46, 1065, 0), (23, 35, 1060, 1)],
      ["worker 1", "worker 2"], {"0 wait 40-46", "1 wait 45-1055"}),
-    (WORKERS, [(15, 17, 25, 0), (11, 13, 20, 2)],
-     ["worker 1", "worker 2", "worker 2, thread 1"], set()),
+    (WORKERS, [(15, 17, 25, 0), (11, 13, 20, 1)],
+     ["worker 1", "worker 2"], set()),
     (REUSED, [(11, 21, 30, 1), (100, 111, 120, 1)], ["main", "thread 1"],
      set()),
 ], ids=["one by one", "more bytes", "threads", "timers", "locks", "executor",

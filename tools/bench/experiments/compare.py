@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,8 @@ from tools.bench.session import (
 from tools.bench.table import (
     MEGABYTE,
     Cell,
-    Columns,
     failures,
     figure,
-    median,
     spread,
     title_of,
 )
@@ -42,7 +40,6 @@ from tools.peers import Peer
 from tools.peers import by_name as peer_by_name
 from tools.servers import ROOT, Server, by_name
 
-Key = Callable[[Point], Hashable]
 CAN_PIN = hasattr(os, "sched_setaffinity")  # not on macOS
 CELLS: dict[str, Cell] = {
     "clients": lambda p: f"{p.clients:,}",
@@ -65,16 +62,14 @@ class Experiment:
     """One of them; HELP and OPTIONS are as those of a module.
 
     work: what is measured, in a session; its stack ends after that;
-    columns: names of CELLS; times: another column: a figure in units of
-    that of the first point with the same key; repeats: how often, unless
-    --repeats says so; note: below each table.
+    columns: names of CELLS; repeats: how often, unless --repeats says so;
+    note: below the last table.
     """
 
     HELP: str
     OPTIONS: tuple[Option, ...]
     work: Callable[[Session, contextlib.ExitStack], Iterator[Work]]
     columns: tuple[str, ...]
-    times: tuple[str, str, Key] | None = None  # title, figure, key
     repeats: int = 5
     note: str = ""
 
@@ -85,26 +80,11 @@ class Experiment:
         suites = [*dict.fromkeys(point.suite for point in session.points)]
         for suite in suites:
             points = session.results.suite(suite)
-            columns: Columns = {"server": title_of}
-            columns |= {name: CELLS[name] for name in self.columns}
-            if self.times:
-                heading, name, key = self.times
-                columns[heading] = against(name, points, key)
+            columns = {name: CELLS[name] for name in self.columns}
             note = self.note if suite == suites[-1] else ""
             title = suite if len(suites) > 1 else None
-            session.show(columns, note, points, title)
+            session.show({"server": title_of, **columns}, note, points, title)
         return session.status()
-
-
-def against(name: str, points: Sequence[Point], key: Key) -> Cell:
-    """A cell: how many times the figure of the first with the same key."""
-
-    def cell(point: Point) -> str:
-        first = next(each for each in points if key(each) == key(point))
-        unit = median(first, name)
-        return figure(name, "{:.2f}", unit)(point) if unit else ""
-
-    return cell
 
 
 def work_of(
@@ -393,12 +373,6 @@ def threads(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
                 )
 
 
-def alone(point: Point) -> Hashable:
-    """What a point of threads is compared with: one core, one worker."""
-    label = point.variant.partition(",")[0]
-    return point.server, label, "process" in point.variant
-
-
 # The table ------------------------------------------------------------------
 
 
@@ -436,7 +410,6 @@ EXPERIMENTS = {
     "gains": Experiment(
         "what each idea of 07 is worth: taken away one at a time (9 minutes)",
         (seconds_option(3),), gains, ("CPU us", "requests/s"),
-        ("CPU, times", "cpu_ms", lambda point: point.server),
     ),
     "pythons": Experiment(
         "06 and 07 on each Python of this machine (about a minute for each "
@@ -444,7 +417,6 @@ EXPERIMENTS = {
         (pythons_option("--python", "all that are found, from 3.11 on"),
          seconds_option(2)),
         pythons, ("CPU us",),
-        ("of the first", "cpu_ms", lambda point: point.server),
     ),
     "scale": Experiment(
         "1 ms of computing a request: 07 on 1, 2 ... cores, and 03 (3 "
@@ -469,8 +441,5 @@ EXPERIMENTS = {
             seconds_option(3),
         ),
         threads, ("requests/s", "CPU us", "cores", "MB"),
-        ("gain", "requests_per_second", alone),
-        note="gain: requests/s against the same server on one core or with "
-        "one worker of the same kind",
     ),
 }  # fmt: skip

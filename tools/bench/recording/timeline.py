@@ -89,7 +89,9 @@ class _Walk:
         self._fds: dict[tuple[int, int | None], int] = {}  # -> client
         self._turn: dict[int, int] = {}  # thread -> client
         self._born_for: dict[int, int] = {}  # thread -> client
-        self._sleeps: list[_Deed] = []  # whose? not known
+        # Long waits, and for whom each probably is.
+        self._sleeps: list[tuple[_Deed, int]] = []
+        self._rings: list[tuple[_Deed, int]] = []
 
     def take(self, call: Call) -> None:
         """Look at the next call."""
@@ -113,11 +115,15 @@ class _Walk:
             self._born_for[call.starts_thread] = turn
         elif call.name in WAITING:
             deed.kind = "wait"
-            deed.client = self._waits_for(call, turn)
             if call.name in LOOKS:
                 turn = NOBODY
-            elif deed.client == NOBODY and self._is_sleep(call):
-                self._sleeps.append(deed)
+            elif call.end is None or call.end - call.begin < self._long:
+                pass
+            elif call.name in SLEEPS:
+                self._sleeps.append((deed, turn))
+            elif call.name == "futex" and call.error == "ETIMEDOUT":
+                starter = self._born_for.get(call.thread, NOBODY)
+                self._rings.append((deed, starter))
         self._turn[call.thread] = turn
 
     def _accept(self, call: Call, process: int) -> int:
@@ -141,61 +147,47 @@ class _Walk:
             return "write"
         return "wait" if call.name in LOOKS else "work"
 
-    def _waits_for(self, call: Call, turn: int) -> int:
-        """The client a wait is for, or NOBODY."""
-        rings = call.name == "futex" and call.error == "ETIMEDOUT"
-        client = NOBODY
-        if self._is_sleep(call):
-            client = turn
-        elif rings and self._is_long(call):
-            client = self._born_for.get(call.thread, NOBODY)
-        if client == NOBODY:
-            return NOBODY
-        served = self.served[client]
-        if not served.read or served.answered:
-            return NOBODY
-        if rings:
-            self.timers.add(call.thread)
-        served.sleeper = call.thread
-        return client
-
-    def _is_long(self, call: Call) -> bool:
-        return call.end is not None and call.end - call.begin >= self._long
-
-    def _is_sleep(self, call: Call) -> bool:
-        return call.name in SLEEPS and self._is_long(call)
-
     def homes(self) -> set[int]:
         """The processes that serve."""
         return {served.process for served in self.served}
 
     def settle(self, begin: int, end: int) -> None:
-        """Find out whose the other sleeps are, begun in this time.
+        """Find out whose the long waits are, of those begun in this time.
 
         Raises TimelineError if they do not fit.
         """
         homes = self.homes()
-        sleeps = sorted(
-            (
-                deed for deed in self._sleeps
-                if self.processes[deed.thread] in homes
-                and begin <= deed.begin <= end
-            ),
-            key=lambda deed: deed.begin,
-        )
+        for deed, client in self._rings:
+            if self._give(deed, client):
+                self.timers.add(deed.thread)
+        others = [
+            deed for deed, client in self._sleeps
+            if not self._give(deed, client)
+            and self.processes[deed.thread] in homes
+            and begin <= deed.begin <= end
+        ]
+        others.sort(key=lambda deed: deed.begin)
         without = [place for place, served in enumerate(self.served)
                    if not served.sleeper]
         without.sort(key=lambda place: self.served[place].read)
-        if sleeps and len(without) != len(sleeps):
+        if others and len(without) != len(others):
             raise TimelineError(
-                f"{len(sleeps)} sleeps for {len(without)} requests"
+                f"{len(others)} sleeps for {len(without)} requests"
             )
-        for place, deed in zip(without, sleeps, strict=False):
-            served = self.served[place]
-            if not served.read <= deed.begin < deed.end <= served.answered:
+        for client, deed in zip(without, others, strict=False):
+            if not self._give(deed, client):
                 raise TimelineError("a sleep could not be told from another")
-            deed.client = place
-            served.sleeper = deed.thread
+
+    def _give(self, deed: _Deed, client: int) -> bool:
+        """Make it the wait for this client's request, if it can be that."""
+        if client == NOBODY:
+            return False
+        served = self.served[client]
+        times = [served.read, deed.begin, deed.end, served.answered]
+        if served.sleeper or times != sorted(times):
+            return False
+        deed.client, served.sleeper = client, deed.thread
+        return True
 
 
 def build(
@@ -283,10 +275,9 @@ def _lanes(walk: _Walk, zero: int, length: int) -> dict[int, Lane]:
         number = itertools.count(1)
         for thread in threads[process]:
             kind = TIMER if thread in walk.timers else "thread"
-            words = [f"worker {worker + 1}"] if len(threads) > 1 else []
+            name = f"worker {worker + 1}" if len(threads) > 1 else "main"
             if thread != process:
-                words.append(f"{kind} {next(number)}")
-            name = ", ".join(words) or "main"
+                name = f"{kind} {next(number)}"
             lanes[thread] = Lane(name, worker, spans[thread])
     return lanes
 
