@@ -87,7 +87,7 @@ class _Walk:
         self._ports = ports  # -> client
         self._long = NEARLY * delay * 1e6
         self._fds: dict[tuple[int, int | None], int] = {}  # -> client
-        self._turn: dict[int, int] = {}  # thread -> client
+        self._turn: dict[int, int] = {}  # thread -> its last client
         self._born_for: dict[int, int] = {}  # thread -> client
         # Long waits, and for whom each probably is.
         self._sleeps: list[tuple[_Deed, int]] = []
@@ -108,16 +108,13 @@ class _Walk:
             if deed.kind == "wait":
                 deed.client = known
             elif call.name == "close":
-                turn = NOBODY
                 del self._fds[process, call.fd]
         elif call.starts_thread is not None:
             self.processes[call.starts_thread] = process
             self._born_for[call.starts_thread] = turn
         elif call.name in WAITING:
             deed.kind = "wait"
-            if call.name in LOOKS:
-                turn = NOBODY
-            elif call.end is None or call.end - call.begin < self._long:
+            if call.end is None or call.end - call.begin < self._long:
                 pass
             elif call.name in SLEEPS:
                 self._sleeps.append((deed, turn))
@@ -151,8 +148,8 @@ class _Walk:
         """The processes that serve."""
         return {served.process for served in self.served}
 
-    def settle(self, begin: int, end: int) -> None:
-        """Find out whose the long waits are, of those begun in this time.
+    def settle(self) -> None:
+        """Find out whose the long waits are.
 
         Raises TimelineError if they do not fit.
         """
@@ -164,9 +161,7 @@ class _Walk:
             deed for deed, client in self._sleeps
             if not self._give(deed, client)
             and self.processes[deed.thread] in homes
-            and begin <= deed.begin <= end
         ]
-        others.sort(key=lambda deed: deed.begin)
         without = [place for place, served in enumerate(self.served)
                    if not served.sleeper]
         without.sort(key=lambda place: self.served[place].read)
@@ -184,7 +179,7 @@ class _Walk:
             return False
         served = self.served[client]
         times = [served.read, deed.begin, deed.end, served.answered]
-        if served.sleeper or times != sorted(times):
+        if times != sorted(times):
             return False
         deed.client, served.sleeper = client, deed.thread
         return True
@@ -215,7 +210,7 @@ def build(
     for what in ("accepted", "read", "answered"):
         if not all(getattr(served, what) for served in walk.served):
             raise TimelineError(f"a request was not seen to be {what}")
-    walk.settle(zero, zero + length)
+    walk.settle()
     lanes = _lanes(walk, zero, length)
     places = {thread: place for place, thread in enumerate(lanes)}
     counted = [c for c in calls if zero <= c.begin <= zero + length]
