@@ -76,11 +76,11 @@ def script(html: str) -> str:
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_the_middle_box_shows_how_a_server_waits(
+def test_stage_and_lines_show_how_a_server_waits(
     name: str, render: Render
 ) -> None:
     html = render(fence(name))
-    rings, shelves, label, _ = LOOKS[name]
+    rings, shelves, label, lines = LOOKS[name]
     assert html.count('class="race-ring"') == rings
     assert html.count('class="race-shelf"') == shelves
     assert f">at work: {label}</span>" in html
@@ -96,19 +96,20 @@ def test_the_middle_box_shows_how_a_server_waits(
         assert moves[:2] == [(0, "wq"), (client.accepted, "wa")]
         assert moves[2][0] == client.read and moves[2][1][0] in "rs"
         assert moves[-1] == (client.done, "dd")
-        # Every place that the dot goes to is there, once.
+        # Every place that the dot goes to is there, once. A ring is the
+        # thread that waits for the request.
         for _, move in moves:
+            assert move[0] != "r" or move[1:-1] == f"{client.lane}"
             own = "" if move.startswith("r") else str(at)
             assert html.count(f'data-slot="{move[:-1]}{own}"') == 1
-
-
-def test_a_ring_is_the_thread_that_waits_for_the_request() -> None:
-    made = RUNS["03-pool"]
-    moves = race_stage.stage(made).moves
-    for client, its in zip(made.clients, moves, strict=True):
-        ring = f"r{client.lane}"
-        places = [move[:-1] for _, move in its]
-        assert places == ["w", "w", ring, ring, "d"]
+    lit = {
+        line.text: most_at_once(line.times)
+        for line in race_lines.running(RUNS[name])
+    }
+    assert lines.items() <= lit.items()
+    # What runs inside a library has no line of ours: not a timer's wait.
+    assert all("time.sleep" not in text or text in lines for text in lit)
+    assert bool(lit) == bool(lines)
 
 
 def test_an_executor_has_a_queue_and_a_ring_holds_one() -> None:
@@ -144,6 +145,10 @@ def test_two_servers_on_one_clock(render: Render) -> None:
     assert data["end"] == RUNS["02"].length
     assert [run["name"] for run in data["runs"]] == ["02", "03"]
     assert len(json.dumps(data)) < 20_000
+    c = RUNS["02"].clients[19]
+    times = (c.begun, c.accepted, c.read, c.answered, c.done)
+    row = "".join(f"<td>{time / 1000:,.1f}</td>" for time in times)
+    assert f'<th scope="row">20</th>{row}' in html
 
 
 def test_words_are_escaped(recordings: Path, render: Render) -> None:
@@ -218,18 +223,6 @@ def test_a_changed_server_is_an_error() -> None:
     ):
         with pytest.raises(SiteError, match=why):
             race_lines.number(text, where)
-
-
-@pytest.mark.parametrize("name", LOOKS)
-def test_the_lines_that_run(name: str) -> None:
-    lines = race_lines.running(RUNS[name])
-    found = {line.text: most_at_once(line.times) for line in lines}
-    wanted = LOOKS[name][-1]
-    assert wanted.items() <= found.items()
-    # What runs inside a library has no line of ours: not a timer's wait.
-    for text in found:
-        assert "time.sleep" not in text or text in wanted
-    assert bool(found) == bool(wanted)
 
 
 @pytest.mark.parametrize(
