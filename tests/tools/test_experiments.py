@@ -75,7 +75,8 @@ def interrupted(session: Session) -> int:
 
 
 @pytest.mark.parametrize(("points", "end", "status", "says"), [
-    (1, None, 0, "Figures and raw outputs:"),
+    (1, 0, 0, "Figures and raw outputs:"),
+    (1, 1, 1, "Figures and raw outputs:"),
     (1, KeyboardInterrupt(), 130, "Interrupted: what was measured is in"),
     (0, KeyboardInterrupt(), 130, "Interrupted before anything was measured."),
     (1, OSError(28, "No space left on device"), 1, "Stopped: No space left "
@@ -83,46 +84,33 @@ def interrupted(session: Session) -> int:
     (0, Refused("no such thing"), 2, "bench.sh: no such thing\n"),
 ])
 def test_however_it_ends_what_was_measured_is_kept(
-    points: int, end: BaseException | None, status: int, says: str,
-    tmp_path: Path, capsys: Said,
+    points: int, end: BaseException | int, status: int, says: str,
+    tmp_path: Path, monkeypatch: Patch, capsys: Said,
 ) -> None:
-    def measure(session: Session) -> int:
-        for _ in range(points):
-            one_run(session)
-        if end:
-            raise end
-        return 0
-
-    folder = tmp_path / "out"
-    chosen = argparse.Namespace(output=folder, reference=False, repeats=None)
-    assert conduct("demo", chosen, measure) == status
-    said = capsys.readouterr()
-    assert says in said.out + said.err
-    assert folder.exists() == bool(points)
-    if points:
-        found = load(folder)
-        assert (found.mode, len(found.points)) == ("demo", 1)
-        assert found.complete == (status == 0)
-
-
-def test_only_a_good_run_becomes_the_committed_one(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+    """Only a good run becomes the committed one."""
     monkeypatch.setattr(sessions, "DATA", tmp_path / "data")
     old = tmp_path / "data" / "demo" / "old"
     old.parent.mkdir(parents=True)
     old.write_text("old")
 
-    def bad(session: Session) -> int:
-        return one_run(session) or 1
+    def measure(session: Session) -> int:
+        for _ in range(points):
+            one_run(session)
+        if isinstance(end, BaseException):
+            raise end
+        return end
 
-    for measure, status in ((bad, 1), (one_run, 0)):
-        chosen = argparse.Namespace(
-            output=tmp_path / "out", reference=True, repeats=None
-        )
-        assert conduct("demo", chosen, measure) == status
-        assert old.exists() == bool(status)
-    assert load(old.parent).complete
+    folder = tmp_path / "out"
+    chosen = argparse.Namespace(output=folder, reference=True, repeats=None)
+    assert conduct("demo", chosen, measure) == status
+    said = capsys.readouterr()
+    assert says in said.out + said.err
+    assert old.exists() == bool(status)
+    assert folder.exists() == bool(points and status)
+    if points:
+        found = load(folder if status else old.parent)
+        assert (found.mode, len(found.points)) == ("demo", 1)
+        assert found.complete == (not isinstance(end, BaseException))
 
 
 def test_rounds_take_turns_and_each_run_is_saved(tmp_path: Path) -> None:

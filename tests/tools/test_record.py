@@ -203,13 +203,11 @@ def test_servers_are_recorded(tmp_path: Path, monkeypatch: Patch) -> None:
         file = found.save(tmp_path)
         assert recording.load(file) == found
         assert file.stat().st_size <= recording.MOST_BYTES
-        assert len(found.clients) == CLIENTS
         assert found.peak == record.promised(server) or fault
         assert found.command.startswith(f"python3 {server.file} --delay 1")
         assert "--port" not in found.command
         assert found.tools == {"strace": "6.1"}
-        for client in found.clients:
-            assert client.answered - client.read >= found.delay * 1e6
+        assert len(found.clients) == CLIENTS
 
     servers = [by_name(n) for n in ("03", "05-threads", "06-executor", "07")]
     with ThreadPoolExecutor(4) as pool:

@@ -29,7 +29,7 @@ KINDS = {
     "read": "r",  # receives bytes of a request
     "wait": "w",  # sleeps in the kernel
     "work": "k",  # runs Python between two system calls
-    "write": "s",  # sends bytes of an answer
+    "write": "s",  # sends bytes of a response
 }
 NOBODY = -1  # a span that belongs to no single client
 TIMER = "timer"  # in the name of a thread that only waits for one request
