@@ -107,8 +107,7 @@ def _data(runs: list[Run], end: int) -> Markup:
         ],
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    text = text.replace("<", "\\u003c").replace("&", "\\u0026")
-    return Markup(text)
+    return Markup(text.replace("<", "\\u003c"))
 
 
 def _flat(pairs: Iterable[tuple[Any, ...]]) -> list[Any]:
