@@ -115,25 +115,6 @@ ONE_BY_ONE = Seen(
     7 2195 5 close 4
     7 2210 500 poll 3
     """)
-# A short lock is Python's own, and for no client.
-THREADS = Seen(
-    [moments(40001, 1060, 1070), moments(40002, 1310, 1320)], {7: 7}, """
-    7 -90 100 poll 3
-    7 11 1 accept 4 40001
-    7 15 20 clone 8
-    8 40 2 recv 4
-    8 45 1000 sleep
-    7 50 1 accept 5 40002
-    7 55 20 clone 9
-    9 80 2 recv 5
-    9 85 200 lock
-    9 290 1000 sleep
-    7 95 5000 poll 3
-    8 1050 5 send 4
-    8 1060 5 close 4
-    9 1300 5 send 5
-    9 1310 5 close 5
-    """)
 # It reads the second client's request first, and the younger of the threads
 # begins to wait first. Each rings a bell: that is no response.
 TIMERS = Seen(
@@ -237,10 +218,6 @@ LOCKS = TIMERS._replace(script=TIMERS.script.replace("timeout", "lock"))
       "0 work 1086-1087", "0 read 1088-1089", "0 wait 1096-1098",
       "0 wait 1100-1102", "0 wait 1130-2130 for 1", "0 write 2150-2170",
       "0 work 2170-2190"}),
-    (THREADS, [(12, 42, 1050, 1), (51, 82, 1300, 2)],
-     ["main", "thread 1", "thread 2"],
-     {"0 wait 95-1320", "1 read 40-42", "1 wait 45-1045 for 0",
-      "2 wait 85-285", "2 wait 290-1290 for 1"}),
     (TIMERS, [(12, 41, 1070, 2), (14, 21, 1080, 1)],
      ["main", "timer 1", "timer 2"],
      {"0 wait 60-1060", "1 wait 60-1060 for 1", "2 wait 50-1040 for 0",
@@ -258,8 +235,8 @@ LOCKS = TIMERS._replace(script=TIMERS.script.replace("timeout", "lock"))
      ["worker 1", "worker 2"], set()),
     (REUSED, [(11, 21, 30, 1), (100, 111, 120, 1)], ["main", "thread 1"],
      set()),
-], ids=["one by one", "threads", "timers", "locks", "executor", "rings",
-        "workers", "reused"])
+], ids=["one by one", "timers", "locks", "executor", "rings", "workers",
+        "reused"])
 def test_calls_become_a_timeline(
     seen: Seen, served: list[tuple[int, ...]], lanes: list[str],
     spans: set[str],
