@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,8 +19,6 @@ from tools.bench.session import Session
 from tools.common.launch import eventually
 from tools.data.results import Results, load
 from tools.servers import ROOT
-
-LOAD = "ab" if shutil.which("ab") else "python"
 
 
 def options(module: ModuleType | str, *words: str) -> argparse.Namespace:

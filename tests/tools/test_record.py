@@ -48,10 +48,11 @@ class Played:
         self.own, self.reference = place / "own", place / "reference"
         monkeypatch.setattr(recording, "OWN", self.own)
         monkeypatch.setattr(recording, "REFERENCE", self.reference)
-        monkeypatch.setattr(record, "impossible", lambda: None)
+        monkeypatch.setattr(preflight, "no_strace", lambda: None)
+        monkeypatch.setattr(sys, "platform", "linux")
         monkeypatch.setattr(record, "unlike", lambda *of: "")
         monkeypatch.setattr(record, "attempt", self.attempt)
-        self.patch, self.capsys = monkeypatch, capsys
+        self.capsys = capsys
         self.text = ""
         self.tried: list[str] = []
 
@@ -76,13 +77,13 @@ def played(monkeypatch: Patch, tmp_path: Path, capsys: Said) -> Played:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.glob("*"))
+    return sorted(file.stem for file in folder.glob("*"))
 
 
 def test_where_each_server_is_kept(played: Played, tmp_path: Path) -> None:
     assert played.run("--only 02,07") == 0
     assert played.tried == ["02", "07", "07-emulated"]
-    assert names(played.own) == ["02.json", "07-emulated.json", "07.json"]
+    assert names(played.own) == sorted(played.tried)
     assert recording.load(played.own / "02.json") == made("02")
     assert not played.reference.exists()
     assert "last after 1 ms; in service at once: 2;" in played.text
@@ -91,62 +92,54 @@ def test_where_each_server_is_kept(played: Played, tmp_path: Path) -> None:
     other = tmp_path / "other"
     words = shlex.join(["--only", "2", "--output", str(other)])
     assert played.run(words) == 0
-    assert names(other) == ["02.json"]
+    assert names(other) == ["02"]
     assert f"The recordings: {other}" in played.text
     # What is there already is not touched.
     (other / "02.json").write_text("precious")
     assert played.run(words) == 2
     assert "a folder that holds recordings" in played.text
     assert (other / "02.json").read_text() == "precious"
-    assert played.run("--repeats 3") == 2
-    assert "leave out --repeats" in played.text
 
 
-def test_a_fault_is_tried_again(played: Played) -> None:
-    assert played.run(
-        "--only 2", BurstError("no response"), TimelineError("no match"),
-        StraceError("not yet"), psutil.NoSuchProcess(7), 1000,
-    ) == 0
-    assert played.tried == ["02"] * 5
-    assert "attempts" not in played.text
+WRONG = TimelineError("no [match]")
 
 
-@pytest.mark.parametrize(("fault", "attempts", "words"), [
-    (TimelineError("no [match]"), 5,
-     "02: not recorded in 5 attempts: no [match]."),
-    (ServerError("the server does not start: oh"), 1,
-     "02: the server does not start: oh."),
-], ids=["each time", "does not start"])
+@pytest.mark.parametrize(("ends", "status", "said", "tried", "kept"), [
+    # Of 01, 02 and 04, in this order.
+    ([9, BurstError("x"), WRONG, StraceError("not yet"),
+      psutil.NoSuchProcess(7), 9, 9], 0, "The recordings: ", 5, "01 02 04"),
+    ([9, *[WRONG] * 5, 9], 1,
+     "02: not recorded in 5 attempts: no [match].", 5, "01 04"),
+    ([9, ServerError("the server does not start: oh"), 9], 1,
+     "02: the server does not start: oh.", 1, "01 04"),
+    ([9, StraceError("strace could not attach: Operation not permitted")], 1,
+     "--cap-add=SYS_PTRACE", 1, "01"),
+    ([KeyboardInterrupt()], 130,
+     "Interrupted before anything was recorded.", 0, ""),
+    ([9, KeyboardInterrupt()], 130,
+     "Interrupted: what is named above is kept.", 1, "01"),
+], ids=["again", "each time", "no start", "forbidden", "at once", "later"])
 def test_a_fault_is_one_sentence_and_harms_no_other(
-    played: Played, fault: Exception, attempts: int, words: str
+    played: Played, ends: list[int | BaseException], status: int, said: str,
+    tried: int, kept: str,
 ) -> None:
     played.own.mkdir()
     (played.own / "02.json").write_text("from before")
-    assert played.run("--only 1,2,4", 9, *[fault] * attempts, 9) == 1
-    assert words in played.text
-    assert played.tried == ["01", *["02"] * attempts, "04"]
-    assert (played.own / "02.json").read_text() == "from before"
-    assert {"01.json", "04.json"} < {*names(played.own)}
-
-
-def test_strace_that_may_not_watch_ends_it(played: Played) -> None:
-    assert played.run("", StraceError(
-        "strace could not attach: strace: attach: ptrace(PTRACE_SEIZE, 7): "
-        "Operation not permitted"
-    )) == 1
-    assert played.tried == ["01"]
-    assert "--cap-add=SYS_PTRACE" in played.text
-    assert names(played.own) == []
+    assert played.run("--only 1,2,4", *ends) == status
+    assert said in played.text
+    assert played.tried.count("02") == tried
+    again = (played.own / "02.json").read_text() != "from before"
+    assert names(played.own) == sorted({*kept.split(), "02"})
+    assert again == ("02" in kept)
 
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_another_shape_is_kept_with_a_word_but_no_reference(
-    played: Played, reference: bool
+    played: Played, reference: bool, monkeypatch: Patch
 ) -> None:
-    played.patch.setattr(record, "unlike", lambda *of: "2 of 20")
-    lengths = 9000, 4000, 2000, 8000, 3000
+    monkeypatch.setattr(record, "unlike", lambda *of: "2 of 20")
     words = "--only 2" + " --reference" * reference
-    assert played.run(words, *lengths) == reference
+    assert played.run(words, 9000, 4000, 2000, 8000, 3000) == reference
     assert played.tried == ["02"] * 5
     assert "02: 2 of 20: this machine is too busy." in played.text
     assert names(played.reference) == []
@@ -154,57 +147,36 @@ def test_another_shape_is_kept_with_a_word_but_no_reference(
         assert recording.load(played.own / "02.json").length == 2000
 
 
-@pytest.mark.parametrize(("before", "sentence"), [
-    (2, "Interrupted: what is named above is kept."),
-    (0, "Interrupted before anything was recorded."),
+@pytest.mark.parametrize(("name", "length", "sentence"), [
+    ("04", 1190, "2 requests at once instead of 1"),
+    ("06", 220_001, "it took 220 ms, more than 220"), ("06", 220_000, ""),
 ])
-def test_an_interrupt_keeps_what_there_is(
-    played: Played, before: int, sentence: str
+def test_a_recording_unlike_its_server(
+    monkeypatch: Patch, name: str, length: int, sentence: str
 ) -> None:
-    status = played.run("--only 1,2,4", *[9] * before, KeyboardInterrupt())
-    assert status == 130
-    assert sentence in played.text
-    assert names(played.own) == ["01.json", "02.json"][:before]
+    if name == "06":
+        monkeypatch.setattr(record, "promised", lambda server: 2)
+    assert record.unlike(by_name(name), made(name, length)) == sentence
 
 
-def test_what_each_server_promises() -> None:
-    found = {s.name: record.promised(s) for s in SERVERS}
-    assert found.pop("03-pool") == 10
-    assert {n for n, most in found.items() if most == 1} == {"01", "02", "04"}
-    assert set(found.values()) == {1, CLIENTS}
-    unlike = record.unlike(by_name("04"), made("04"))
-    assert unlike == "2 requests at once instead of 1"
-
-
-@pytest.mark.parametrize(("length", "sentence"), [
-    (220_001, "it took 220 ms, more than 220"), (220_000, ""),
-])
-def test_a_recording_that_took_too_long(
-    monkeypatch: Patch, length: int, sentence: str
-) -> None:
-    monkeypatch.setattr(record, "promised", lambda server: 2)
-    assert record.unlike(by_name("06"), made("06", length)) == sentence
-
-
-# Where it cannot be done --------------------------------------------------
-
-
-@pytest.mark.parametrize(("platform", "there", "scope", "sentence"), [
-    ("darwin", True, "0", "strace, which is for Linux: the site shows"),
-    ("linux", False, "0", "sudo apt-get install strace"),
-    ("linux", True, "1", "sudo sysctl kernel.yama.ptrace_scope=0"),
+@pytest.mark.parametrize(("words", "platform", "path", "sentence"), [
+    ("", "darwin", "x", "strace, which is for Linux: the site shows"),
+    ("", "linux", None, "sudo apt-get install strace"),
+    ("", "linux", "x", "sudo sysctl kernel.yama.ptrace_scope=0"),
+    ("--repeats 3", "linux", "x", "leave out --repeats"),
 ])
 def test_one_sentence_says_what_to_do(
-    monkeypatch: Patch, platform: str, there: bool, scope: str, sentence: str
+    monkeypatch: Patch, words: str, platform: str, path: str | None,
+    sentence: str,
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(
-        shutil, "which", lambda name: "/usr/bin/strace" if there else None
-    )
+    monkeypatch.setattr(shutil, "which", lambda name: path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(Path, "read_text", lambda *words, **more: scope)
-    said = record.impossible()
-    assert said and sentence in said and "\n" not in said
+    monkeypatch.setattr(Path, "read_text", lambda *words, **more: "1")
+    chosen = options(record, *words.split())
+    status, said = record.impossible(chosen, recording.OWN)
+    assert status == 1 + bool(words)
+    assert sentence in said and "\n" not in said
 
 
 # For real -----------------------------------------------------------------
@@ -231,13 +203,11 @@ def test_servers_are_recorded(tmp_path: Path, monkeypatch: Patch) -> None:
         file = found.save(tmp_path)
         assert recording.load(file) == found
         assert file.stat().st_size <= recording.MOST_BYTES
-        assert len(found.clients) == CLIENTS
         assert found.peak == record.promised(server) or fault
         assert found.command.startswith(f"python3 {server.file} --delay 1")
         assert "--port" not in found.command
         assert found.tools == {"strace": "6.1"}
-        for client in found.clients:
-            assert client.answered - client.read >= found.delay * 1e6
+        assert len(found.clients) == CLIENTS
 
     servers = [by_name(n) for n in ("03", "05-threads", "06-executor", "07")]
     with ThreadPoolExecutor(4) as pool:

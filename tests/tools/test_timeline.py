@@ -5,8 +5,8 @@ START, how long it took, and what is called, by its name in CALLS.
 """
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import astuple, replace
+from typing import NamedTuple
 
 import pytest
 
@@ -19,7 +19,7 @@ from tools.bench.recording.timeline import (
     build,
     simplify,
 )
-from tools.data.recording import NOBODY, Span, most_at_once
+from tools.data.recording import Span
 
 START = 1_700_000_000_000_000
 DELAY = 0.001  # seconds; long enough for times that one can read
@@ -40,39 +40,44 @@ CALLS = {  # as strace writes them
                "ETIMEDOUT (Connection timed out)",
     "other": "ioctl(4, FIONBIO, 0x7f) = 0",
     "bell": 'sendto(6, "!", 1, 0, NULL, 0) = 1',
-    "ring": "io_uring_enter(3, {0}, 1, GETEVENTS, NULL, 0) = {0}",
+    "ring": "io_uring_enter(3, 1, 1, GETEVENTS, NULL, 0) = 1",
 }
 
 
-def built(
-    seen: list[Moments], processes: dict[int, int], script: str,
-    owners: dict[int, int] | None = None,
-) -> Timeline:
-    """What these clients saw and these calls become.
+class Seen(NamedTuple):
+    """What these clients saw, and these calls of a server.
 
-    processes: of the server's threads; owners: see `build`.
+    threads: of the server, thread -> process; owners: see `build`.
     """
-    texts: dict[int, str] = {}
-    rows = [line.partition("#")[0].split() for line in script.splitlines()]
-    for row in sorted(filter(None, rows), key=lambda row: int(row[1])):
-        thread, at, took = map(int, row[:3])
-        call = CALLS[row[3]].format(*row[4:])
-        seconds, rest = divmod(START + at, 1_000_000)
-        text = f"{seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
-        texts[thread] = texts.get(thread, "") + text
-    made = [calls.parse(text, thread) for thread, text in texts.items()]
-    return build(
-        sorted(itertools.chain(*made), key=lambda call: call.begin), seen,
-        processes, DELAY, owners or {},
-    )
 
+    clients: list[Moments]
+    threads: dict[int, int]
+    script: str
+    owners: dict[int, int] = {}  # noqa: RUF012
 
-def without(script: str, *times: int) -> str:
-    """The same without the calls that begin at these times."""
-    return "".join(
-        f"{line}\n" for line in script.splitlines()
-        if not {f"{at}" for at in times} & {*line.split()[1:2]}
-    )
+    def built(self) -> Timeline:
+        """What they become."""
+        texts: dict[int, str] = {}
+        rows = [line.split() for line in self.script.splitlines()]
+        for row in sorted(filter(None, rows), key=lambda row: int(row[1])):
+            thread, at, took = map(int, row[:3])
+            call = CALLS[row[3]].format(*row[4:])
+            seconds, rest = divmod(START + at, 1_000_000)
+            text = f"{seconds}.{rest:06} {call} <{took / 1e6:.6f}>\n"
+            texts[thread] = texts.get(thread, "") + text
+        made = [calls.parse(text, thread) for thread, text in texts.items()]
+        return build(
+            sorted(itertools.chain(*made), key=lambda call: call.begin),
+            self.clients, self.threads, DELAY, self.owners,
+        )
+
+    def but(self, *times: int, more: str = "") -> "Seen":
+        """The same without the calls that begin at these times."""
+        script = "".join(
+            f"{line}\n" for line in self.script.splitlines()
+            if not {f"{at}" for at in times} & {*line.split()[1:2]}
+        )
+        return self._replace(script=script + more)
 
 
 def moments(port: int, first: int, done: int, begun: int = 0) -> Moments:
@@ -83,17 +88,25 @@ def moments(port: int, first: int, done: int, begun: int = 0) -> Moments:
     )
 
 
-TWO = [moments(40001, 1080, 1090), moments(40002, 2180, 2190, begun=1)]
-ONE_BY_ONE = """  # two clients, one thread, as in step 02
+# Two clients, one thread, as in step 02. The first call begins before the
+# first client, the last after the last one's end. The first client sends
+# more behind its request, its response leaves in two parts, and a file gets
+# its descriptor later.
+ONE_BY_ONE = Seen(
+    [moments(40001, 1080, 1090), moments(40002, 2180, 2190, begun=1)],
+    {7: 7}, """
     7 -50 60 poll 3
     7 12 3 accept 4 40001
     7 20 2 other
     7 25 5 recv 4
     7 40 1000 sleep
     7 1050 20 send 4
+    7 1072 2 send 4
     7 1075 10 poll 4
     7 1086 1 end 4
+    7 1088 1 recv 4
     7 1090 5 close 4
+    7 1096 2 recv 4
     7 1100 2 poll 3
     7 1105 5 accept 4 40002
     7 1120 5 recv 4
@@ -101,143 +114,36 @@ ONE_BY_ONE = """  # two clients, one thread, as in step 02
     7 2150 20 send 4
     7 2195 5 close 4
     7 2210 500 poll 3
-"""
-
-
-def one_by_one(script: str) -> Timeline:
-    return built(TWO, {7: 7}, script)
-
-
-def shown(spans: Iterable[Span]) -> list[str]:
-    """Spans in a few characters: what, from, to, and for whom."""
-    return [
-        f"{s.kind} {s.begin}-{s.end}" + f" for {s.client}" * (s.client >= 0)
-        for s in spans
-    ]
-
-
-def lanes(made: Timeline) -> tuple[list[str], list[int]]:
-    """The names of the lanes, and the place of each client's."""
-    return (
-        [lane.name for lane in made.lanes],
-        [client.lane for client in made.clients],
-    )
-
-
-def test_one_client_after_the_other() -> None:
-    made = one_by_one(ONE_BY_ONE)
-    first, second = made.clients
-    assert astuple(first) == (0, 3, 5, 1080, 1090, 15, 30, 1050, 0)
-    # The same descriptor again, for another client.
-    assert astuple(second) == (1, 4, 6, 2180, 2190, 1110, 1125, 2150, 0)
-    (lane,) = made.lanes
-    assert (lane.name, lane.worker) == ("main", 0)
-    spans = shown(lane.spans)
-    assert spans[:9] == [
-        "wait 0-10", "work 10-12", "accept 12-15 for 0", "work 15-20 for 0",
-        "work 20-22 for 0", "work 22-25 for 0", "read 25-30 for 0",
-        "work 30-40 for 0", "wait 40-1040 for 0",
-    ]
-    # A look for the client's end waits for it; after close, for nobody.
-    # To receive nothing is work.
-    assert {
-        "wait 1075-1085 for 0", "work 1086-1087 for 0", "work 1095-1100",
-        "wait 1100-1102", "wait 1130-2130 for 1", "write 2150-2170 for 1",
-    } <= set(spans)
-    assert lane.spans[-1].end == 2190  # the last client's end
-    # Neither the call that began before nor those after the last client.
-    assert sum(made.calls_by_name.values()) == 13
-    assert made.calls_by_name["recvfrom"] == 3
-    assert (made.calls[0], made.calls[-1]) == ((12, 1), (2150, 13))
-
-
-def test_what_is_not_the_request_or_its_response() -> None:
-    # Bytes behind the request; the page behind its head; a file that has
-    # a descriptor which was a client's.
-    made = one_by_one(ONE_BY_ONE + """
-        7 1088 1 recv 4
-        7 1072 2 send 4
-        7 1096 2 recv 4
-        """)
-    assert (made.clients[0].read, made.clients[0].answered) == (30, 1050)
-    reads = [s for s in made.lanes[0].spans if s.kind == "read"]
-    assert [span.begin for span in reads] == [25, 1088, 1120]
-
-
-def test_many_calls_are_counted_in_few_points() -> None:
-    many = "".join(f"7 {200 + n} 0 other\n" for n in range(700))
-    made = one_by_one(without(ONE_BY_ONE, 40) + many)
-    assert len(made.calls) <= MOST_COUNTS
-    assert made.calls[-1][1] == sum(made.calls_by_name.values()) == 712
-
-
-def test_a_thread_for_each_connection() -> None:
-    made = built(
-        [moments(40001, 1060, 1070), moments(40002, 1310, 1320)], {7: 7}, """
-        7 -90 100 poll 3
-        7 11 1 accept 4 40001
-        7 15 20 clone 8
-        8 40 2 recv 4
-        8 45 1000 sleep
-        7 50 1 accept 5 40002
-        7 55 20 clone 9
-        9 80 2 recv 5
-        9 85 200 lock  # for the interpreter: not for a client
-        9 290 1000 sleep
-        7 95 5000 poll 3
-        8 1050 5 send 4
-        8 1060 5 close 4
-        9 1300 5 send 5
-        9 1310 5 close 5
-        """)
-    assert lanes(made) == (["main", "thread 1", "thread 2"], [1, 2])
-    main, first, second = (shown(lane.spans) for lane in made.lanes)
-    assert main[-1] == "wait 95-1320"
-    assert first[0] == "read 40-42 for 0" and "wait 45-1045 for 0" in first
-    assert {"wait 85-285", "wait 290-1290 for 1"} <= set(second)
-
-
-@pytest.mark.parametrize("ending", ["timeout", "lock"])
-def test_a_timers_thread_waits_for_the_request_it_was_started_for(
-    ending: str,
-) -> None:
-    """A lock that is given ends the same wait, but is no timer."""
-    made = built(
-        [moments(40001, 1075, 1080), moments(40002, 1085, 1090)], {7: 7}, f"""
-        7 -90 100 look
-        7 11 1 accept 8 40001
-        7 13 1 accept 9 40002
-        7 15 2 look
-        7 20 1 recv 9  # the second first
-        7 22 5 clone 70
-        7 28 10 lock
-        70 30 2 lock
-        7 40 1 recv 8
-        7 42 5 clone 71
-        71 50 990 {ending}  # the younger thread begins to wait
-        70 60 1000 {ending}
-        7 60 1000 look
-        71 1050 1 bell
-        70 1065 1 bell
-        7 1070 2 send 8
-        7 1080 2 send 9
-        7 1090 2 close 8
-        7 1095 2 close 9
-        """)
-    if ending == "lock":
-        assert lanes(made) == (["main", "thread 1", "thread 2"], [0, 0])
-        return
-    assert lanes(made) == (["main", "timer 1", "timer 2"], [2, 1])
-    main, first, second = (shown(lane.spans) for lane in made.lanes)
-    assert "wait 60-1060 for 1" in first
-    # To ring is work for the same request, not a response to it.
-    assert {"wait 50-1040 for 0", "work 1050-1051 for 0"} <= set(second)
-    assert not any(
-        span.startswith("wait") and "for" in span for span in main
-    )
-
-
-EXECUTOR = """
+    """)
+# It reads the second client's request first, and the younger of the threads
+# begins to wait first. Each rings a bell: that is no response.
+TIMERS = Seen(
+    [moments(40001, 1075, 1080), moments(40002, 1085, 1090)], {7: 7}, """
+    7 -90 100 look
+    7 11 1 accept 8 40001
+    7 13 1 accept 9 40002
+    7 15 2 look
+    7 20 1 recv 9
+    7 22 5 clone 70
+    7 28 10 lock
+    70 30 2 lock
+    7 40 1 recv 8
+    7 42 5 clone 71
+    71 50 990 timeout
+    70 60 1000 timeout
+    7 60 1000 look
+    71 1050 1 bell
+    70 1065 1 bell
+    7 1070 2 send 8
+    7 1080 2 send 9
+    7 1090 2 close 8
+    7 1095 2 close 9
+    """)
+EXECUTOR = Seen(
+    [
+        moments(40001, 1090, 1095), moments(40002, 2095, 2099),
+        moments(40003, 1085, 1086),
+    ], {7: 7, 70: 7, 71: 7}, """
     7 -90 100 look
     70 -90 140 lock
     71 -90 150 lock
@@ -249,6 +155,7 @@ EXECUTOR = """
     7 24 1 recv 9
     70 55 1000 sleep
     71 66 1000 sleep
+    71 1071 300 sleep
     70 1060 1000 sleep
     7 30 1040 look
     7 1080 1 send 10
@@ -256,155 +163,142 @@ EXECUTOR = """
     7 1084 1000 look
     7 2090 1 send 9
     70 2070 5000 lock
-    71 1070 5000 lock
+    71 1372 5000 lock
     7 2108 1 close 8
     7 2109 1 close 9
     7 2110 1 close 10
-"""
-THREE = [
-    moments(40001, 1090, 1095), moments(40002, 2095, 2099),
-    moments(40003, 1085, 1086),
-]  # fmt: skip
+    """)
+# Two workers with a ring each; their parent sleeps.
+RINGS = Seen(
+    [
+        moments(40001, 1056, 1095), moments(40002, 1075, 1090, begun=16),
+        moments(40003, 1070, 1080),
+    ], {7: 7, 70: 70, 71: 71}, """
+    7 5 5000 sleep
+    70 -50 70 ring
+    71 -50 73 ring
+    70 30 4 ring
+    70 40 6 ring
+    70 50 992 ring
+    71 30 5 ring
+    71 45 1010 ring
+    70 1050 10 ring
+    70 1065 20 ring
+    71 1060 20 ring
+    """, {40001: 70, 40002: 70, 40003: 71})
+# The same descriptor in two processes.
+WORKERS = Seen(
+    [moments(40001, 30, 40), moments(40002, 30, 40)], {7: 7, 8: 8}, """
+    8 10 1 accept 4 40002
+    8 12 1 recv 4
+    7 14 1 accept 4 40001
+    7 16 1 recv 4
+    8 20 1 send 4
+    7 25 1 send 4
+    """)
+# An accept that begins before a close can give back what that closed.
+REUSED = Seen(
+    [moments(40001, 40, 50), moments(40002, 130, 140)], {7: 7, 8: 7}, """
+    7 10 1 accept 4 40001
+    8 20 1 recv 4
+    7 22 78 accept 4 40002
+    8 30 1 send 4
+    8 90 1 close 4
+    8 110 1 recv 4
+    8 120 1 send 4
+    """)
+LOCKS = TIMERS._replace(script=TIMERS.script.replace("timeout", "lock"))
 
 
-def executor(script: str) -> Timeline:
-    return built(THREE, {7: 7, 70: 7, 71: 7}, script)
+@pytest.mark.parametrize(("seen", "served", "lanes", "spans"), [
+    # served: accepted, read, answered and lane of each client.
+    (ONE_BY_ONE, [(15, 30, 1050, 0), (1110, 1125, 2150, 0)], ["main"],
+     {"0 wait 0-10", "0 work 10-12", "0 accept 12-15", "0 read 25-30",
+      "0 work 30-40", "0 wait 40-1040 for 0", "0 wait 1075-1085 for 0",
+      "0 work 1086-1087", "0 read 1088-1089", "0 wait 1096-1098",
+      "0 wait 1100-1102", "0 wait 1130-2130 for 1", "0 write 2150-2170",
+      "0 work 2170-2190"}),
+    (TIMERS, [(12, 41, 1070, 2), (14, 21, 1080, 1)],
+     ["main", "timer 1", "timer 2"],
+     {"0 wait 60-1060", "1 wait 60-1060 for 1", "2 wait 50-1040 for 0",
+      "2 work 1050-1051"}),
+    # A lock that is given ends the same wait, but is no timer.
+    (LOCKS, [(12, 41, 1070, 0), (14, 21, 1080, 0)],
+     ["main", "thread 1", "thread 2"], {"1 wait 60-1060"}),
+    (EXECUTOR, [(12, 23, 1082, 2), (14, 25, 2090, 1), (16, 21, 1080, 1)],
+     ["main", "thread 1", "thread 2"],
+     {"1 wait 0-50", "1 wait 55-1055 for 2", "1 wait 1060-2060 for 1",
+      "2 wait 66-1066 for 0", "2 wait 1071-1371", "2 wait 1372-2099"}),
+    (RINGS, [(20, 34, 1050, 0), (34, 46, 1065, 0), (23, 35, 1060, 1)],
+     ["worker 1", "worker 2"], {"0 wait 40-46", "1 wait 45-1055"}),
+    (WORKERS, [(15, 17, 25, 0), (11, 13, 20, 1)],
+     ["worker 1", "worker 2"], set()),
+    (REUSED, [(11, 21, 30, 1), (100, 111, 120, 1)], ["main", "thread 1"],
+     set()),
+], ids=["one by one", "timers", "locks", "executor", "rings", "workers",
+        "reused"])
+def test_calls_become_a_timeline(
+    seen: Seen, served: list[tuple[int, ...]], lanes: list[str],
+    spans: set[str],
+) -> None:
+    made = seen.built()
+    assert [astuple(client)[5:] for client in made.clients] == served
+    assert [lane.name for lane in made.lanes] == lanes
+    workers = [int("worker 2" in name) for name in lanes]
+    assert [lane.worker for lane in made.lanes] == workers
+    assert spans <= {
+        f"{at} {s.kind} {s.begin}-{s.end}" + f" for {s.client}" *
+        (s.client >= 0) for at, lane in enumerate(made.lanes)
+        for s in lane.spans
+    }
 
 
-def test_an_executor_takes_requests_in_their_order() -> None:
-    made = executor(EXECUTOR)
-    assert [client.lane for client in made.clients] == [2, 1, 1]
-    _, first, second = (shown(lane.spans) for lane in made.lanes)
-    assert {"wait 55-1055 for 2", "wait 1060-2060 for 1"} <= set(first)
-    assert "wait 66-1066 for 0" in second
-    assert (first[0], second[-1]) == ("wait 0-50", "wait 1070-2099")
-    # Those in its queue are in service too.
-    assert most_at_once((c.read, c.answered) for c in made.clients) == 3
+def test_what_clients_saw_and_all_calls_are_kept() -> None:
+    made = ONE_BY_ONE.built()
+    assert astuple(made.clients[1])[:5] == (1, 4, 6, 2180, 2190)
+    # Neither the call that began before nor those after the last client.
+    assert made.calls_by_name["recvfrom"] == 5
+    assert (made.calls[0], made.calls[-1]) == ((12, 1), (2150, 16))
+    # What the parent of workers does counts, too.
+    assert RINGS.built().calls_by_name["clock_nanosleep"] == 1
+    many = "".join(f"7 {200 + n} 0 other\n" for n in range(700))
+    made = ONE_BY_ONE.but(40, more=many).built()
+    assert len(made.calls) <= MOST_COUNTS
+    assert made.calls[-1][1] == sum(made.calls_by_name.values()) == 715
 
 
-def test_sleeps_that_fit_no_request() -> None:
-    with pytest.raises(TimelineError, match="2 sleeps for 3 requests"):
-        executor(without(EXECUTOR, 1060))
-    with pytest.raises(TimelineError, match="could not be told"):
-        executor(without(EXECUTOR, 1060, 2070) + "70 1060 1100 sleep")
-    # A short one is for no request.
-    made = executor(EXECUTOR + "71 1071 300 sleep")
-    assert "wait 1071-1371" in shown(made.lanes[2].spans)
+def moved(**wrong: int) -> Seen:
+    """The second client says something else, in µs after START."""
+    first, second = ONE_BY_ONE.clients
+    times = {name: START + at for name, at in wrong.items()}
+    return ONE_BY_ONE._replace(clients=[first, replace(second, **times)])
 
 
-def rings(owners: dict[int, int]) -> Timeline:
-    """Two workers; the second serves nobody for a while."""
-    return built(
-        [
-            moments(40001, 1056, 1095),
-            moments(40002, 1075, 1090, begun=6),
-            moments(40003, 1070, 1080),
-        ], {7: 7, 70: 70, 71: 71}, """
-        7 5 5000 sleep  # the parent
-        70 -50 70 ring 1
-        71 -50 73 ring 1
-        70 30 4 ring 1  # hands over one receive
-        70 40 6 ring 2  # one timer and one receive
-        70 50 992 ring 1  # the other timer
-        71 30 5 ring 1
-        71 45 1010 ring 1
-        70 1050 10 ring 2  # one answer and a close
-        70 1065 20 ring 2  # the other
-        71 1060 20 ring 2
-        """, owners)
-
-
-def test_rings_tell_the_moments_by_their_calls() -> None:
-    made = rings({40001: 70, 40002: 70, 40003: 71})
-    # One operation handed over: one connection had come, not two.
-    assert [(c.accepted, c.read, c.answered) for c in made.clients] == [
-        (20, 34, 1050), (34, 46, 1065), (23, 35, 1060),
-    ]
-    # None for the parent.
-    assert lanes(made) == (["worker 1", "worker 2"], [0, 0, 1])
-    for number, lane in enumerate(made.lanes):
-        assert lane.worker == number
-        assert {span.kind for span in lane.spans} == {"wait", "work"}
-        assert {span.client for span in lane.spans} == {NOBODY}
-    # But what the parent does counts.
-    assert made.calls_by_name == {"io_uring_enter": 8, "clock_nanosleep": 1}
-    with pytest.raises(TimelineError, match="not seen to be accepted"):
-        rings({40001: 70, 40002: 70})
-
-
-def test_threads_of_two_workers() -> None:
-    made = built(
-        [moments(40001, 30, 40), moments(40002, 30, 40)],
-        {7: 7, 8: 8, 81: 8}, """
-        8 10 1 accept 4 40002
-        81 12 1 recv 4
-        7 14 1 accept 4 40001  # the same number, elsewhere
-        7 16 1 recv 4
-        81 20 1 send 4
-        7 25 1 send 4
-        """)
-    names = ["worker 1", "worker 2", "worker 2, thread 1"]
-    assert lanes(made) == (names, [0, 2])
-    assert [lane.worker for lane in made.lanes] == [0, 1, 1]
-
-
-def test_a_descriptor_that_is_closed_and_taken_at_the_same_time() -> None:
-    """An accept begun before a close can give back what that closed."""
-    made = built(
-        [moments(40001, 40, 50), moments(40002, 130, 140)], {7: 7, 8: 7}, """
-        7 10 1 accept 4 40001
-        8 20 1 recv 4
-        7 22 78 accept 4 40002
-        8 30 1 send 4
-        8 90 1 close 4
-        8 110 1 recv 4
-        8 120 1 send 4
-        """)
-    assert [c.answered for c in made.clients] == [30, 120]
-
-
-def test_calls_and_clients_that_do_not_fit() -> None:
-    for missing, what in (
-        (1105, "accepted"), (1120, "read"), (2150, "answered"),
-    ):
-        with pytest.raises(TimelineError, match=f"not seen to be {what}"):
-            one_by_one(without(ONE_BY_ONE, missing))
-    for wrong in (
-        {"sent": 1126},  # it was received before
-        {"first_byte": 2149},  # answered too late
-        {"connected": 7},  # later than sent
-        {"begun": 1111, "connected": 1112, "sent": 1113},  # accepted too soon
-    ):
-        moved = {name: START + at for name, at in wrong.items()}
-        seen = [TWO[0], replace(TWO[1], **moved)]
-        with pytest.raises(TimelineError, match="clocks"):
-            built(seen, {7: 7}, ONE_BY_ONE)
-
-
-# Fewer spans -------------------------------------------------------------
-
-SPANS = (
-    Span("wait", 0, 100),
-    Span("work", 100, 103),
-    Span("accept", 103, 105, 0),
-    Span("work", 105, 107, 0),
-    Span("work", 107, 108, 0),
-    Span("wait", 108, 112),  # for Python's lock
-    Span("work", 112, 115, 0),
-    Span("work", 115, 119, 1),
-    Span("work", 119, 120),
-    Span("wait", 120, 200, 1),
-    Span("wait", 200, 260, 2),
-)
+@pytest.mark.parametrize(("seen", "why"), [
+    (ONE_BY_ONE.but(1105), "not seen to be accepted"),
+    (ONE_BY_ONE.but(1120), "not seen to be read"),
+    (ONE_BY_ONE.but(2150), "not seen to be answered"),
+    (RINGS._replace(owners={40001: 70, 40002: 70}), "seen to be accepted"),
+    (RINGS.but(1060), "not seen to be answered"),
+    (EXECUTOR.but(1060), "2 sleeps for 3 requests"),
+    (EXECUTOR.but(1060, 2070, more="70 1060 1100 sleep"), "not be told"),
+    (moved(sent=1126), "clocks"),  # it was received before
+    (moved(first_byte=2149), "clocks"),  # answered too late
+    (moved(connected=7), "clocks"),  # later than sent
+    (moved(begun=1111, connected=1112, sent=1113), "clocks"),  # too soon
+])
+def test_calls_and_clients_that_do_not_fit(seen: Seen, why: str) -> None:
+    with pytest.raises(TimelineError, match=why):
+        seen.built()
 
 
 def test_what_is_tiny_is_merged() -> None:
-    assert shown(simplify(SPANS, 10)) == [
-        "wait 0-100", "work 100-103", "accept 103-105 for 0",
-        "work 105-115 for 0", "work 115-120 for 1", "wait 120-200 for 1",
-        "wait 200-260 for 2",
-    ]
-    assert "wait 108-112" in shown(simplify(SPANS, 4))  # it is not tiny
-    assert "work 105-108 for 0" in shown(simplify(SPANS, 0))
-    spans = (Span("work", 0, 5, 1), Span("work", 6, 9, 1))
-    assert simplify(spans, 100) == spans  # there is a gap
+    spans = (
+        Span("wait", 0, 100), Span("work", 100, 103), Span("read", 103, 105),
+        Span("work", 105, 108), Span("wait", 108, 112),  # for Python's lock
+        Span("work", 112, 115), Span("work", 116, 120),  # after a gap
+        Span("wait", 120, 200, 1), Span("wait", 200, 260, 2),
+    )
+    merged = (*spans[:3], Span("work", 105, 115), *spans[6:])
+    assert simplify(spans, 10) == merged
+    assert simplify(spans, 4) == spans  # it is not tiny

@@ -94,12 +94,6 @@ class Call:
         started = self.name in CLONE and (self.result or 0) > 0
         return self.result if started else None
 
-    @property
-    def submitted(self) -> int:
-        """How many operations an io_uring_enter hands to the kernel."""
-        found = re.match(r"\d+, (\d+), ", self.arguments)
-        return int(found[1]) if found else 0
-
 
 def read(folder: Path) -> list[Call]:
     """The calls of all threads, in the order in which they began."""

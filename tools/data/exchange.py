@@ -1,7 +1,7 @@
 """The format of captured bytes: written by tools.bench, read by tools.site.
 
 An exchange is what went over one connection: every byte the client sent
-and every byte the server answered until it closed. One file each,
+and every byte the server sent until it closed. One file each,
 ``NAME.json`` in `REFERENCE`. There the bytes stand as text (one character
 a byte, Latin-1) cut after each LF, so that a change can be read.
 """

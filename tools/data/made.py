@@ -47,8 +47,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "static": ("static --repeats 5", CORES),
     "pythons": ("pythons", CORES, "06_asyncio/server.py"),
     "threads": (
-        "threads --pythons python3.13t,python3.13 --calibrate --seconds 3 "
-        "--clients 10 --repeats 5", THREADS, CORES, "06_asyncio/server.py",
+        "threads --pythons python3.13t,python3.13 --repeats 5",
+        THREADS, CORES, "06_asyncio/server.py",
     ),
     "labs-gil": (
         "labs gil --repeats 5 --gil-seconds 0.6 "

@@ -29,7 +29,7 @@ KINDS = {
     "read": "r",  # receives bytes of a request
     "wait": "w",  # sleeps in the kernel
     "work": "k",  # runs Python between two system calls
-    "write": "s",  # sends bytes of an answer
+    "write": "s",  # sends bytes of a response
 }
 NOBODY = -1  # a span that belongs to no single client
 TIMER = "timer"  # in the name of a thread that only waits for one request
@@ -39,8 +39,9 @@ TIMER = "timer"  # in the name of a thread that only waits for one request
 class Span:
     """One thing a thread does. Times in µs since the recording began.
 
-    client: its place in `Recording.clients`, or NOBODY: a selector that
-    waits for all of them, an accept that waits for whoever comes.
+    client: whose request a wait is for, its place in `Recording.clients`;
+    NOBODY: a selector waits for all, an accept for whoever comes. (Older
+    recordings name it for what is no wait, too.)
     """
 
     kind: str
@@ -108,6 +109,11 @@ class Recording:
     def length(self) -> int:
         """From the first client's begin to the last one's end, µs."""
         return max(client.done for client in self.clients)
+
+    @property
+    def count(self) -> int:
+        """All system calls."""
+        return self.calls[-1][1] if self.calls else 0
 
     @property
     def peak(self) -> int:

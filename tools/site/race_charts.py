@@ -4,16 +4,19 @@ Positions in time are percentages of one axis, the same for every chart of
 a race. What a bar is shows in its shape as well as in its colour.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from tools.data.recording import Lane, Recording
+from markupsafe import Markup
+
+from tools.data.recording import Client, Lane, Recording
 from tools.site import svg
-from tools.site.race_data import calls
 
 AXIS = 22  # px below the rows
 ROW = 12  # px of a client, or of a thread among many
 LANE_ROWS = {3: 30, 12: 18}  # px of a thread among at most so many
 NEAR = 0.001  # of the axis: spans closer than that are drawn as one
+Row = tuple[str, dict[str, int], str]  # its shapes, whose it is, its label
 
 # Of a client: class, what it means.
 PARTS = {
@@ -35,53 +38,48 @@ BANDS = {
 
 def waterfall(
     uid: str, title: str, recording: Recording, top: float
-) -> str:
+) -> Markup:
     """A row a client: how long it was where. top: end of the axis, µs."""
-    rows = labels = ""
-    for at, c in enumerate(recording.clients):
-        y = at * ROW
-        times = (c.begun, c.accepted, c.read, c.answered, c.done)
-        bars = "".join(
-            _bar(name, begin / top, end / top, y)
-            for name, begin, end in zip(
-                PARTS, times, times[1:], strict=False
-            )
-            if begin < end
+    rows = [
+        (_client(client, at * ROW, top), {"data_client": at},
+         f"{at + 1}" if at == 0 or at % 5 == 4 else "")
+        for at, client in enumerate(recording.clients)
+    ]
+    return _chart(uid, title, summary(recording), rows, ROW, top, "requests")
+
+
+def _client(client: Client, y: float, top: float) -> str:
+    """The bars of a row; the two ways of waiting are lines."""
+    c, middle = client, y + ROW / 2
+    times = (c.begun, c.accepted, c.read, c.answered, c.done)
+    bars = ""
+    for name, begin, end in zip(PARTS, times, times[1:], strict=False):
+        kind = f"race-part race-part--{name}"
+        x, right = svg.percent(begin / top), svg.percent(end / top)
+        if begin >= end:
+            continue
+        if name in ("queued", "accepted"):
+            bars += svg.line((x, right), (middle, middle), kind)
+            continue
+        bars += svg.element(
+            "rect", class_=kind, x=x,
+            width=svg.percent(end / top - begin / top), y=f"{y + 2:g}",
+            height=ROW - 4,
         )
-        rows += svg.element("g", bars, data_client=at)
-        if at == 0 or at % 5 == 4:
-            labels += _label(f"{at + 1}", y + ROW / 2)
-    return _chart(
-        uid, title, summary(recording), len(recording.clients) * ROW, rows,
-        labels, top, "requests",
-    )
+    return bars
 
 
-def _bar(name: str, begin: float, end: float, y: float) -> str:
-    """A part of a client's row; the two ways of waiting are lines."""
-    kind = f"race-part race-part--{name}"
-    if name in ("queued", "accepted"):
-        x, middle = (svg.percent(begin), svg.percent(end)), y + ROW / 2
-        return svg.line(x, (middle, middle), kind)
-    return svg.element(
-        "rect", class_=kind, x=svg.percent(begin),
-        width=svg.percent(end - begin), y=f"{y + 2:g}", height=ROW - 4,
-    )
-
-
-def lanes(uid: str, title: str, recording: Recording, top: float) -> str:
+def lanes(
+    uid: str, title: str, recording: Recording, top: float
+) -> Markup:
     """A row a thread: what it was doing. top: end of the axis, µs."""
     count = len(recording.lanes)
     row = next((px for most, px in LANE_ROWS.items() if count <= most), ROW)
-    rows = labels = ""
-    for at, lane in enumerate(recording.lanes):
-        shapes = _lane(lane, at * row, row, top)
-        rows += svg.element("g", shapes, data_lane=at)
-        labels += _label(lane.name, at * row + row / 2)
-    return _chart(
-        uid, title, doing(recording), count * row, rows, labels, top,
-        "threads",
-    )
+    rows = [
+        (_lane(lane, at * row, row, top), {"data_lane": at}, lane.name)
+        for at, lane in enumerate(recording.lanes)
+    ]
+    return _chart(uid, title, doing(recording), rows, row, top, "threads")
 
 
 def _lane(lane: Lane, y: float, row: float, top: float) -> str:
@@ -114,21 +112,21 @@ def together(
     return found
 
 
-def _label(name: str, y: float) -> str:
-    return svg.text(
-        name, class_="race-row", x="-8", y=f"{y + 4:g}", text_anchor="end"
-    )
-
-
 def _chart(
-    uid: str, title: str, description: str, height: float, rows: str,
-    labels: str, top: float, view: str,
-) -> str:
-    """Rows under a grid of time, a curtain and a playhead.
+    uid: str, title: str, description: str, rows: list[Row], row: float,
+    top: float, view: str,
+) -> Markup:
+    """Rows of so many px under a grid of time, a curtain and a playhead.
 
     The curtain covers what is right of the playhead; without a script it
     has no width. The labels stay in front of it.
     """
+    height = len(rows) * row
+    labels = "".join(
+        svg.text(name, class_="race-row", x="-8",
+                 y=f"{at * row + row / 2 + 4:g}", text_anchor="end")
+        for at, (_, _, name) in enumerate(rows) if name
+    )
     grid = ""
     for tick in svg.ticks(top / 1000, 5):
         part = tick * 1000 / top
@@ -143,15 +141,18 @@ def _chart(
             grid += name
         else:
             labels += name
+    shapes = "".join(
+        svg.element("g", its, **whose) for its, whose, _ in rows
+    )
     curtain = svg.element(
         "rect", class_="race-curtain", x="100%", y="0", width="0",
         height=f"{height + AXIS:g}",
     )
     head = svg.line(("100%", "100%"), (-3, height), "race-head")
-    return svg.chart(
+    return Markup(svg.chart(
         uid, title, description, height + AXIS,
-        grid + rows + curtain + head + labels, f"race race-chart--{view}",
-    )
+        grid + shapes + curtain + head + labels, f"race race-chart--{view}",
+    ))
 
 
 def summary(recording: Recording) -> str:
@@ -174,19 +175,29 @@ def doing(recording: Recording) -> str:
         f"At most {recording.busy} slept for a request at once."
         if recording.busy else "None slept for a single request."
     )
-    return f"{threads}, {calls(recording):,} system calls. {slept}"
+    return f"{threads}, {recording.count:,} system calls. {slept}"
 
 
-def legend(requests: bool) -> str:
-    """The keys of one of the two views, as HTML."""
-    keys = {f"part--{name}": words for name, words in PARTS.items()}
-    if not requests:
-        keys = {f"span--{kind}": band[0] for kind, band in BANDS.items()}
-    items = "".join(
-        f'<span><i class="race-key race-key--{name}"></i>{words}</span>'
-        for name, words in keys.items()
-    )
-    return (
-        '<p class="seven-legend race-legend" aria-hidden="true">'
-        f"{items}</p>"
-    )
+class View(NamedTuple):
+    """A view of a recording; a script shows one at a time."""
+
+    name: str
+    heading: str
+    row: str
+    keys: dict[str, str]  # CSS class -> what it means
+    draw: Callable[[str, str, Recording, float], Markup]
+    describe: Callable[[Recording], str]
+
+
+VIEWS = (
+    View(
+        "requests", "Each request", "client",
+        {f"part--{name}": words for name, words in PARTS.items()},
+        waterfall, summary,
+    ),
+    View(
+        "threads", "What the server is doing", "thread",
+        {f"span--{kind}": band[0] for kind, band in BANDS.items()},
+        lanes, doing,
+    ),
+)

@@ -7,12 +7,9 @@ follows the recording, nothing is known about servers here.
 """
 
 from dataclasses import dataclass
-from html import escape
 
 from tools.data.recording import TIMER, Client, Recording
 from tools.site import race_lines
-
-FEW = 10  # so many rings are drawn larger
 
 # Where a dot is; a ring is followed by the number of its lane.
 WAITING, RING, SHELF, ANSWERED = "w", "r", "s", "d"
@@ -29,13 +26,14 @@ class Stage:
 
     rings: the lanes that have one; shelves: of each, its clients; label:
     what stands above; moves: of each client, when (µs) its dot changes
-    and what it is then, a place and a state.
+    and what it is then, a place and a state; order: in which they end.
     """
 
     rings: list[int]
     shelves: list[list[int]]
     label: str
     moves: list[list[tuple[int, str]]]
+    order: list[int]
 
 
 def stage(recording: Recording) -> Stage:
@@ -69,7 +67,10 @@ def stage(recording: Recording) -> Stage:
         ]  # fmt: skip
         moves.append(_moves(events))
     groups = [shelves[worker] for worker in sorted(shelves)]
-    return Stage(rings, groups, _label(rings, groups, recording), moves)
+    clients = recording.clients
+    order = sorted(range(len(clients)), key=lambda at: clients[at].done)
+    label = _label(rings, groups, recording)
+    return Stage(rings, groups, label, moves, order)
 
 
 def _label(
@@ -117,61 +118,3 @@ def _moves(events: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
         place, state = new_place or place, new_state or state
         found[at] = place + state
     return list(found.items())
-
-
-def html(made: Stage, recording: Recording) -> str:
-    """The three boxes as they are at the end: every client is answered."""
-    clients = range(len(made.moves))
-    waiting = "".join(_slot(f"{WAITING}{at}") for at in clients)
-    answered = "".join(
-        _slot(
-            f"{ANSWERED}{at}",
-            f'<b class="race-dot" data-state="{DONE}">{at + 1}</b>',
-        )
-        for at in sorted(clients, key=lambda at: recording.clients[at].done)
-    )
-    return (
-        '<div class="race-stage" role="img" '
-        'aria-label="Where each request is. Waiting: none. At work: none. '
-        f'Answered: 1 to {len(clients)}.">'
-        f"{_box('waiting', 'waiting', _cells(waiting))}"
-        f"{_box('work', f'at work: {made.label}', _middle(made))}"
-        f"{_box('answered', 'answered', _cells(answered))}"
-        "</div>"
-    )
-
-
-def _box(name: str, label: str, content: str) -> str:
-    return (
-        f'<div class="race-box race-box--{name}">'
-        f'<span class="race-label">{escape(label)}</span>{content}</div>'
-    )
-
-
-def _cells(slots: str) -> str:
-    return f'<span class="race-cells">{slots}</span>'
-
-
-def _slot(name: str, content: str = "") -> str:
-    return f'<span class="race-slot" data-slot="{name}">{content}</span>'
-
-
-def _middle(made: Stage) -> str:
-    """Shelves, and behind them the rings."""
-    parts = ""
-    for at, clients in enumerate(made.shelves, 1):
-        several = len(made.shelves) > 1
-        name = f"worker {at}" if several else "the loop's shelf"
-        slots = "".join(_slot(f"{SHELF}{client}") for client in clients)
-        parts += (
-            '<span class="race-shelf"><span class="race-shelf__name">'
-            f"{'queue' if made.rings else name}</span>{_cells(slots)}</span>"
-        )
-    if made.rings:
-        few = " race-rings--few" if len(made.rings) <= FEW else ""
-        rings = "".join(
-            f'<span class="race-ring" data-slot="{RING}{lane}"></span>'
-            for lane in made.rings
-        )
-        parts += f'<span class="race-rings{few}">{rings}</span>'
-    return f'<span class="race-middle">{parts}</span>'

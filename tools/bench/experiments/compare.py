@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from tools.bench.machine import ROOM, raise_open_files
 from tools.bench.numbers import number
 from tools.bench.peers import start
 from tools.bench.session import (
-    WORDS,
     Option,
     Refused,
     Session,
@@ -31,10 +30,8 @@ from tools.bench.session import (
 from tools.bench.table import (
     MEGABYTE,
     Cell,
-    Columns,
     failures,
     figure,
-    median,
     spread,
     title_of,
 )
@@ -43,7 +40,6 @@ from tools.peers import Peer
 from tools.peers import by_name as peer_by_name
 from tools.servers import ROOT, Server, by_name
 
-Key = Callable[[Point], Hashable]
 CAN_PIN = hasattr(os, "sched_setaffinity")  # not on macOS
 CELLS: dict[str, Cell] = {
     "clients": lambda p: f"{p.clients:,}",
@@ -66,16 +62,14 @@ class Experiment:
     """One of them; HELP and OPTIONS are as those of a module.
 
     work: what is measured, in a session; its stack ends after that;
-    columns: names of CELLS; times: another column: a figure in units of
-    that of the first point with the same key; repeats: how often, unless
-    --repeats says so; note: below each table.
+    columns: names of CELLS; repeats: how often, unless --repeats says so;
+    note: below the last table.
     """
 
     HELP: str
     OPTIONS: tuple[Option, ...]
     work: Callable[[Session, contextlib.ExitStack], Iterator[Work]]
     columns: tuple[str, ...]
-    times: tuple[str, str, Key] | None = None  # title, figure, key
     repeats: int = 5
     note: str = ""
 
@@ -86,26 +80,11 @@ class Experiment:
         suites = [*dict.fromkeys(point.suite for point in session.points)]
         for suite in suites:
             points = session.results.suite(suite)
-            columns: Columns = {"server": title_of}
-            columns |= {name: CELLS[name] for name in self.columns}
-            if self.times:
-                heading, name, key = self.times
-                columns[heading] = against(name, points, key)
+            columns = {name: CELLS[name] for name in self.columns}
             note = self.note if suite == suites[-1] else ""
             title = suite if len(suites) > 1 else None
-            session.show(columns, note, points, title)
+            session.show({"server": title_of, **columns}, note, points, title)
         return session.status()
-
-
-def against(name: str, points: Sequence[Point], key: Key) -> Cell:
-    """A cell: how many times the figure of the first with the same key."""
-
-    def cell(point: Point) -> str:
-        first = next(each for each in points if key(each) == key(point))
-        unit = median(first, name)
-        return figure(name, "{:.2f}", unit)(point) if unit else ""
-
-    return cell
 
 
 def work_of(
@@ -151,8 +130,7 @@ def crowd(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
             load = Load(clients, MANY, options.seconds, keep_alive=keep)
             yield work_of(
                 session, by_name("07"), suite, load, "--workers", "1",
-                *options.options, variant="1 worker", delay=0.1, warm_up=2,
-                busy=True,
+                variant="1 worker", delay=0.1, warm_up=2, busy=True,
             )
 
 
@@ -212,12 +190,9 @@ def scale(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
     looking at who is busy. Those that are kept may go 6 to 2; new ones
     are dealt again and again.
     """
-    options, cores = session.options, preflight.core_count()
-    steps = options.compute or interpreters.steps_in(sys.executable, 0.001)
-    session.say(f"--compute {steps} takes about a millisecond here.")
-    if cores == 1:
-        session.say("There is one core: there is nothing to compare.")
-    load = Load(options.clients, MANY, options.seconds)
+    cores = preflight.core_count()
+    steps = interpreters.steps_in(sys.executable, 0.001)
+    load = Load(64, MANY, session.options.seconds)
     sizes = range(1, cores + 1)
     seven = [(count(n, "worker"), ("--workers", str(n))) for n in sizes]
     three = [(count(n, "core"), ()) for n in sorted({1, cores})
@@ -364,7 +339,6 @@ def static_run(session: Session, peer: Peer, site: Path) -> Run:
 
 # threads --------------------------------------------------------------------
 
-STEPS = 20_000  # loop steps a request computes
 NAMES = ("python3.13t", "python3.14t", "python3.14", "python3.13")
 ARRANGED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("03", "a thread each, one core", ()), ("03", "a thread each", ()),
@@ -377,44 +351,26 @@ ARRANGED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def threads(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
-    """Every arrangement on every interpreter. Raises Refused.
+    """Every arrangement on every interpreter.
 
-    Every request computes a fixed number of loop steps and waits for
-    nothing: only cores can make that faster.
+    Every request computes as many loop steps as take a millisecond there,
+    and waits for nothing: only cores can make that faster.
     """
     options = session.options
-    if options.steps and options.calibrate:
-        raise Refused("either --steps or --calibrate says how many steps")
     found = interpreters.choose(options.pythons, NAMES)
     session.note_pythons(found)
-    load = Load(options.clients, MANY, options.seconds)
+    load = Load(10, MANY, options.seconds)
     for python in found:
-        steps = options.steps or STEPS
-        if options.calibrate:
-            steps = interpreters.steps_in(python.program, 0.001)
+        steps = interpreters.steps_in(python.program, 0.001)
         for name, how, words in ARRANGED:
             one_core = how.endswith("one core")
             variant = f"{python.label}, {how}"
             if CAN_PIN or not one_core:
-                point, measure = work_of(
+                yield work_of(
                     session, by_name(name), "threads", load, *words,
                     variant=variant, compute=steps, python=python.program,
                     one_core=one_core, name=f"{name}, {variant}",
                 )
-                yield point, partial(with_label, measure, python.label)
-
-
-def with_label(measure: Callable[[], Run], label: str) -> Run:
-    """A run, with the interpreter's name in its command."""
-    one = measure()
-    one.command = one.command.replace("python3", f"python{label}", 1)
-    return one
-
-
-def alone(point: Point) -> Hashable:
-    """What a point of threads is compared with: one core, one worker."""
-    label = point.variant.partition(",")[0]
-    return point.server, label, "process" in point.variant
 
 
 # The table ------------------------------------------------------------------
@@ -442,7 +398,7 @@ EXPERIMENTS = {
                 "default": (1000, 4000), "metavar": "N",
                 "help": "how many at once (default: 1000 4000)",
             }),
-            seconds_option(10), WORDS,
+            seconds_option(10),
         ),
         crowd,
         ("clients", "requests/s", "possible", "failed", "cores",
@@ -454,7 +410,6 @@ EXPERIMENTS = {
     "gains": Experiment(
         "what each idea of 07 is worth: taken away one at a time (9 minutes)",
         (seconds_option(3),), gains, ("CPU us", "requests/s"),
-        ("CPU, times", "cpu_ms", lambda point: point.server),
     ),
     "pythons": Experiment(
         "06 and 07 on each Python of this machine (about a minute for each "
@@ -462,19 +417,12 @@ EXPERIMENTS = {
         (pythons_option("--python", "all that are found, from 3.11 on"),
          seconds_option(2)),
         pythons, ("CPU us",),
-        ("of the first", "cpu_ms", lambda point: point.server),
     ),
     "scale": Experiment(
         "1 ms of computing a request: 07 on 1, 2 ... cores, and 03 (3 "
         "minutes)",
-        (
-            number_option("--clients", 1, 1000, 64, "how many at once"),
-            seconds_option(5), number_option(
-                "--compute", 1, 10**9, None,
-                "loop steps a request (default: as many as take 1 ms here)",
-            ),
-        ),
-        scale, ("requests/s", "speed-up", "cores", "load cores"),
+        (seconds_option(5),), scale,
+        ("requests/s", "speed-up", "cores", "load cores"),
     ),
     "static": Experiment(
         "a static page of 6.7 kB, as PyParallel was measured (5 minutes)",
@@ -490,20 +438,8 @@ EXPERIMENTS = {
                 "--pythons", "the one that runs this, and "
                 f"{', '.join(NAMES)} if they are on the PATH",
             ),
-            number_option(
-                "--steps", 1, 10**9, None, "loop steps a request, the same "
-                f"on every interpreter (default: {STEPS})",
-            ),
-            ("--calibrate", {
-                "action": "store_true",
-                "help": "instead, on each as many steps as take 1 ms there",
-            }),
             seconds_option(3),
-            number_option("--clients", 1, 1000, 10, "how many at once"),
         ),
         threads, ("requests/s", "CPU us", "cores", "MB"),
-        ("gain", "requests_per_second", alone),
-        note="gain: requests/s against the same server on one core or with "
-        "one worker of the same kind",
     ),
 }  # fmt: skip

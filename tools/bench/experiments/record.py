@@ -162,8 +162,8 @@ def record(server: Server, results: Results) -> tuple[Recording | None, str]:
     recording with a text: it is complete, but not what was promised.
     Raises StraceError if strace may not watch anything here.
     """
-    best: Recording | None = None
-    fault = lacking = ""
+    complete: list[tuple[Recording, str]] = []
+    fault = ""
     for _ in range(ATTEMPTS):
         try:
             found = attempt(server, results)
@@ -177,10 +177,9 @@ def record(server: Server, results: Results) -> tuple[Recording | None, str]:
         why = unlike(server, found)
         if not why:
             return found, ""
-        if best is None or found.length < best.length:
-            best, lacking = found, f"{why}: this machine is too busy"
-    if best:
-        return best, lacking
+        complete.append((found, f"{why}: this machine is too busy"))
+    if complete:
+        return min(complete, key=lambda each: each[0].length)
     return None, f"not recorded in {ATTEMPTS} attempts: {fault}"
 
 
@@ -190,70 +189,68 @@ def record(server: Server, results: Results) -> tuple[Recording | None, str]:
 OPTIONS = (servers_option(),)
 
 
-def impossible() -> str | None:
-    """Why nothing can be recorded here and what to do, or None."""
+def impossible(options: argparse.Namespace, place: Path) -> tuple[int, str]:
+    """The exit status and why it cannot be done; 0 if it can."""
+    if options.repeats:
+        return 2, "A recording is made once: leave out --repeats."
+    if options.output and any(place.glob("*.json")):
+        return 2, "--output names a folder that holds recordings."
+    missing = preflight.no_strace()
     if sys.platform != "linux":
-        return (
+        return 1, (
             "Recording needs strace, which is for Linux: the site shows the "
             "recordings in docs/data/recordings."
         )
-    missing = preflight.no_strace()
     if missing and "not installed" in missing:
-        return (
+        return 1, (
             "Recording needs strace, which is not installed: install the "
             "package strace, as in sudo apt-get install strace."
         )
-    return f"Recording is not possible: {missing}." if missing else None
+    if missing:
+        return 1, f"Recording is not possible: {missing}."
+    return 0, ""
 
 
 def run(options: argparse.Namespace) -> int:
     """Record the servers, save each at once, print; the exit status."""
     session = Session("record", options)
-    console = session.console
-    why = impossible()
+    say = session.console.print
+    place = options.output or recording.OWN
+    if options.reference:
+        place = recording.REFERENCE
+    status, why = impossible(options, place)
     if why:
-        console.print(why)
-        return 1
-    own = options.output or recording.OWN
-    place = recording.REFERENCE if options.reference else own
-    if options.repeats:
-        console.print("A recording is made once: leave out --repeats.")
-        return 2
-    if options.output and any(
-        (place / f"{server.name}.json").exists() for server in options.only
-    ):
-        console.print("--output names a folder that holds recordings.")
-        return 2
+        say(why)
+        return status
     kept = 0
-    wrong: dict[str, str] = {}
-    stopped = 0
+    faults = []
     try:
         for server in options.only:
             session.say(f"[bold]{server.name}[/]")
             found, fault = record(server, session.results)
             if fault:
-                wrong[server.name] = fault
+                faults.append(f"{server.name}: {fault}.")
             if found and not (fault and options.reference):
                 session.say(f"[dim]- {summary(found)}")
                 found.save(place)
                 kept += 1
+        status = int(kept < len(options.only))
     except KeyboardInterrupt:
-        stopped = 130
+        status = 130
+        faults.append("Interrupted: what is named above is kept." if kept
+                      else "Interrupted before anything was recorded.")
     except StraceError as error:
-        console.print(
+        status = 1
+        faults.append(
             f"{str(error).capitalize()}: strace may not watch other "
             "processes here; in a container, start that with "
             "--cap-add=SYS_PTRACE."
         )
-        stopped = 1
     if kept:
-        console.print(f"The recordings: {escape(typed(place))}")
-    for name, fault in wrong.items():
-        console.print(f"{name}: {escape(fault)}.")
-    if stopped == 130:
-        console.print("Interrupted: what is named above is kept." if kept
-                      else "Interrupted before anything was recorded.")
-    return stopped or int(kept < len(options.only))
+        say(f"The recordings: {escape(typed(place))}")
+    for fault in faults:
+        say(escape(fault))
+    return status
 
 
 def summary(found: Recording) -> str:

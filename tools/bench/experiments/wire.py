@@ -1,4 +1,4 @@
-"""What goes over the wire: real requests and answers, byte for byte.
+"""What goes over the wire: real requests and responses, byte for byte.
 
 Each exchange starts a fresh server, sends its bytes over a socket, and
 keeps all that comes back until the server closes. The requests are those
@@ -18,8 +18,8 @@ from tools.data import exchange
 from tools.data.exchange import Exchange
 from tools.servers import by_name
 
-HELP = "requests and answers byte for byte, for the site (5 seconds)"
-SECONDS = 10.0  # for the whole answer
+HELP = "requests and responses byte for byte, for the site (5 seconds)"
+SECONDS = 10.0  # for the whole response
 
 # The port of our examples; a server does not compare it with its own.
 HOST = b"Host: 127.0.0.1:8000\r\n"
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def converse(process: Running, request: Request) -> bytes:
-    """All that the server answers until it closes. Raises ServerError."""
+    """All that the server sends until it closes. Raises ServerError."""
     try:
         with Client(process.port, request.sent, timeout=SECONDS) as client:
             if request.half_close:

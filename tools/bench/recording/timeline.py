@@ -2,8 +2,7 @@
 
 A call tells its client by the descriptor: accept gives back one, and the
 client's port. From then on, whatever a thread does with this descriptor
-it does for this client, and what it does until its next call too. Three
-waits are harder to tell:
+it does for this client. Whose request a wait is for is harder to tell:
 
 - a sleep in the thread that has just received a request is for it;
 - a thread that was started for a request, and in which a wait ends by
@@ -15,9 +14,10 @@ Over io_uring there are no such calls: see `_from_rings`.
 
 import itertools
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from tools.bench.calls import WAITING, Call
 from tools.bench.recording.burst import Moments
@@ -49,138 +49,140 @@ class Timeline:
 
 @dataclass
 class _Deed:
-    """A call, as one thing that a thread does."""
+    """A call, as one thing that a thread does; client: see `Span`."""
 
+    thread: int
     kind: str
     begin: int
     end: int
-    client: int
-    after: int  # the client whose turn it is behind it
+    client: int = NOBODY
+
+
+@dataclass
+class _Served:
+    """What the server did for a client. Times in µs since the epoch."""
+
+    accepted: int = 0
+    read: int = 0
+    answered: int = 0
+    process: int = 0
+    writer: int = 0  # the thread that answered
+    sleeper: int = 0  # the thread that waited for it alone
 
 
 class _Walk:
     """Goes through all calls once, and remembers whose turn it is.
 
-    threads: thread -> its process; delay: seconds each request waits.
-    accepted, read, answered: client -> µs since the epoch; thread: the
-    client's, see `Client.lane`; timers: those that were started for a
-    request and waited for it by a time-out.
+    processes: thread -> its process; timers: threads that were started for
+    a request and waited for it by a time-out.
     """
 
     def __init__(
         self, ports: dict[int, int], threads: dict[int, int], delay: float
     ) -> None:
-        self.ports = ports  # -> client
-        self.long = NEARLY * delay * 1e6
+        self.served = [_Served() for _ in ports]
         self.processes = dict(threads)
-        self.deeds: dict[int, list[_Deed]] = {}
-        self.accepted: dict[int, int] = {}
-        self.read: dict[int, int] = {}
-        self.answered: dict[int, int] = {}
-        self.thread: dict[int, int] = {}
-        self.home: dict[int, int] = {}  # client -> process
-        self.timers: set[int] = set()  # threads
-        self._fds: dict[tuple[int, int | None], int] = {}
-        self._turn: dict[int, int] = {}  # thread -> client
+        self.deeds: dict[int, list[_Deed]] = {}  # thread -> its own
+        self.timers: set[int] = set()
+        self._ports = ports  # -> client
+        self._long = NEARLY * delay * 1e6
+        self._fds: dict[tuple[int, int | None], int] = {}  # -> client
+        self._turn: dict[int, int] = {}  # thread -> its last client
         self._born_for: dict[int, int] = {}  # thread -> client
-        self._slept: dict[int, int] = {}  # client -> thread
-        self._sleeps: list[tuple[int, _Deed]] = []  # whose? not known
+        # Long waits, and for whom each probably is.
+        self._sleeps: list[tuple[_Deed, int]] = []
+        self._rings: list[tuple[_Deed, int]] = []
 
     def take(self, call: Call) -> None:
         """Look at the next call."""
         process = self.processes.setdefault(call.thread, call.thread)
         turn = self._turn.get(call.thread, NOBODY)
-        kind, client = "work", turn
+        end = LONGEST_GAP + call.begin if call.end is None else call.end
+        deed = _Deed(call.thread, "work", call.begin, end)
+        self.deeds.setdefault(call.thread, []).append(deed)
         known = self._fds.get((process, call.fd))
         if call.accepts:
-            kind, client = "accept", self._accept(call, process)
-            turn = client
+            deed.kind, turn = "accept", self._accept(call, process)
         elif known is not None:
-            kind, client, turn = self._serve(call, known), known, known
-            if call.name == "close":
-                turn = NOBODY
+            deed.kind, turn = self._serve(call, known), known
+            if deed.kind == "wait":
+                deed.client = known
+            elif call.name == "close":
                 del self._fds[process, call.fd]
         elif call.starts_thread is not None:
             self.processes[call.starts_thread] = process
             self._born_for[call.starts_thread] = turn
         elif call.name in WAITING:
-            kind, client = "wait", self._waits_for(call, turn)
-            if call.name in LOOKS:
-                turn = NOBODY
-            elif client != NOBODY:
-                turn = client
+            deed.kind = "wait"
+            if call.end is None or call.end - call.begin < self._long:
+                pass
+            elif call.name in SLEEPS:
+                self._sleeps.append((deed, turn))
+            elif call.name == "futex" and call.error == "ETIMEDOUT":
+                starter = self._born_for.get(call.thread, NOBODY)
+                self._rings.append((deed, starter))
         self._turn[call.thread] = turn
-        end = LONGEST_GAP + call.begin if call.end is None else call.end
-        deed = _Deed(kind, call.begin, end, client, turn)
-        self.deeds.setdefault(call.thread, []).append(deed)
-        if kind == "wait" and client == NOBODY and self._is_sleep(call):
-            self._sleeps.append((call.thread, deed))
 
     def _accept(self, call: Call, process: int) -> int:
-        client = self.ports.get(call.port or 0, NOBODY)
+        client = self._ports.get(call.port or 0, NOBODY)
         self._fds[process, call.result] = client
         if client != NOBODY and call.end is not None:
-            self.accepted[client] = call.end
-            self.home[client] = process
+            self.served[client].accepted = call.end
+            self.served[client].process = process
         return client
 
     def _serve(self, call: Call, client: int) -> str:
         """The kind of a call on a client's descriptor."""
+        served = self.served[client]
         if call.receives:
-            if client not in self.answered and call.end is not None:
-                self.read[client] = call.end
+            if not served.answered and call.end is not None:
+                served.read = call.end
             return "read"
         if call.sends:
-            self.answered.setdefault(client, call.begin)
-            self.thread.setdefault(client, call.thread)
+            served.answered = served.answered or call.begin
+            served.writer = served.writer or call.thread
             return "write"
         return "wait" if call.name in LOOKS else "work"
 
-    def _waits_for(self, call: Call, turn: int) -> int:
-        """The client a wait is for, or NOBODY."""
-        rings = call.name == "futex" and call.error == "ETIMEDOUT"
-        client = NOBODY
-        if self._is_sleep(call):
-            client = turn
-        elif rings and self._is_long(call):
-            client = self._born_for.get(call.thread, NOBODY)
-        if client not in self.read or client in self.answered:
-            return NOBODY
-        if rings:
-            self.timers.add(call.thread)
-        self._slept[client] = call.thread
-        return client
+    def homes(self) -> set[int]:
+        """The processes that serve."""
+        return {served.process for served in self.served}
 
-    def _is_long(self, call: Call) -> bool:
-        return call.end is not None and call.end - call.begin >= self.long
-
-    def _is_sleep(self, call: Call) -> bool:
-        return call.name in SLEEPS and self._is_long(call)
-
-    def settle(self, begin: int, end: int) -> None:
-        """Find out whose the other sleeps are, begun in this time.
+    def settle(self) -> None:
+        """Find out whose the long waits are.
 
         Raises TimelineError if they do not fit.
         """
-        homes = set(self.home.values())
-        sleeps = sorted(
-            (deed.begin, thread, deed)
-            for thread, deed in self._sleeps
-            if self.processes[thread] in homes and begin <= deed.begin <= end
-        )
-        without = [client for client in self.read if client not in self._slept]
-        without.sort(key=lambda client: self.read[client])
-        if sleeps and len(without) != len(sleeps):
+        homes = self.homes()
+        for deed, client in self._rings:
+            if self._give(deed, client):
+                self.timers.add(deed.thread)
+        others = [
+            deed for deed, client in self._sleeps
+            if not self._give(deed, client)
+            and self.processes[deed.thread] in homes
+        ]
+        without = [place for place, served in enumerate(self.served)
+                   if not served.sleeper]
+        without.sort(key=lambda place: self.served[place].read)
+        if others and len(without) != len(others):
             raise TimelineError(
-                f"{len(sleeps)} sleeps for {len(without)} requests"
+                f"{len(others)} sleeps for {len(without)} requests"
             )
-        for client, (_, thread, deed) in zip(without, sleeps, strict=False):
-            answered = self.answered.get(client, 0)
-            if not self.read[client] <= deed.begin < deed.end <= answered:
+        for client, deed in zip(without, others, strict=False):
+            if not self._give(deed, client):
                 raise TimelineError("a sleep could not be told from another")
-            deed.client = deed.after = client
-            self._slept[client] = thread
-        self.thread.update(self._slept)
+
+    def _give(self, deed: _Deed, client: int) -> bool:
+        """Make it the wait for this client's request, if it can be that."""
+        if client == NOBODY:
+            return False
+        served = self.served[client]
+        times = [served.read, deed.begin, deed.end, served.answered]
+        if times != sorted(times):
+            return False
+        deed.client, served.sleeper = client, deed.thread
+        return True
 
 
 def build(
@@ -206,16 +208,16 @@ def build(
     if any(call.name == "io_uring_enter" for call in calls):
         _from_rings(walk, calls, moments, delay, owners)
     for what in ("accepted", "read", "answered"):
-        if len(getattr(walk, what)) < len(moments):
+        if not all(getattr(served, what) for served in walk.served):
             raise TimelineError(f"a request was not seen to be {what}")
-    walk.settle(zero, zero + length)
+    walk.settle()
     lanes = _lanes(walk, zero, length)
     places = {thread: place for place, thread in enumerate(lanes)}
     counted = [c for c in calls if zero <= c.begin <= zero + length]
     return Timeline(
         [
-            _client(walk, place, each, zero, places)
-            for place, each in enumerate(moments)
+            _client(served, each, zero, places)
+            for served, each in zip(walk.served, moments, strict=True)
         ],
         list(lanes.values()),
         _count([call.begin - zero for call in counted]),
@@ -223,42 +225,71 @@ def build(
     )
 
 
+def _from_rings(
+    walk: _Walk, calls: Sequence[Call], moments: Sequence[Moments],
+    delay: float, owners: dict[int, int],
+) -> None:
+    """The moments of clients that are served over io_uring.
+
+    Accepting, receiving and sending are no system calls there: the
+    kernel does them, and io_uring_enter hands over what to do next and
+    returns with what is done. So they are taken from its begins and
+    ends: a connection is accepted when the first call returns after the
+    client has sent (until then the kernel holds it back), and read when
+    the next one does. The one after that begins the delay; when it is
+    over, a call returns, and the next one hands the response over.
+    """
+    for served, each in zip(walk.served, moments, strict=True):
+        process = owners.get(each.port, 0)
+        enters = [
+            call for call in calls
+            if call.thread == process and call.name == "io_uring_enter"
+            and call.end is not None
+        ]
+        ends = [call.end or 0 for call in enters]
+        came = bisect_left(ends, each.sent)
+        if came + 2 < len(enters):
+            due = enters[came + 2].begin + round(delay * 1e6)
+            over = bisect_left(ends, due) + 1
+            served.accepted, served.read = ends[came], ends[came + 1]
+            served.answered = enters[over].begin if over < len(ends) else 0
+        served.process = served.writer = process
+
+
 def _lanes(walk: _Walk, zero: int, length: int) -> dict[int, Lane]:
     """Thread -> lane: a process's together, its oldest thread first."""
-    homes = set(walk.home.values())
-    threads: dict[int, list[int]] = {}  # process -> its threads
+    threads: dict[int, list[int]] = {home: [] for home in walk.homes()}
     spans = {}
     for thread, process in walk.processes.items():
         its = _spans(walk.deeds.get(thread, []), zero, length)
-        if process in homes and its:
-            threads.setdefault(process, []).append(thread)
+        if process in threads and its:
+            threads[process].append(thread)
             spans[thread] = its
     lanes = {}
     for worker, process in enumerate(sorted(threads)):
         number = itertools.count(1)
         for thread in threads[process]:
             kind = TIMER if thread in walk.timers else "thread"
-            words = [f"worker {worker + 1}"] if len(threads) > 1 else []
+            name = f"worker {worker + 1}" if len(threads) > 1 else "main"
             if thread != process:
-                words.append(f"{kind} {next(number)}")
-            name = ", ".join(words) or "main"
+                name = f"{kind} {next(number)}"
             lanes[thread] = Lane(name, worker, spans[thread])
     return lanes
 
 
 def _client(
-    walk: _Walk, place: int, seen: Moments, zero: int, places: dict[int, int]
+    served: _Served, seen: Moments, zero: int, places: dict[int, int]
 ) -> Client:
     """A client's moments; they must be in an order that is possible."""
     _, *client = astuple(seen)  # all but its port
-    times = [walk.accepted[place], walk.read[place], walk.answered[place]]
+    times = [served.accepted, served.read, served.answered]
     orders = (
         client, times, [seen.begun, times[0]], [seen.sent, times[1]],
         [times[2], seen.first_byte],
     )
     if any(order != sorted(order) for order in orders):
         raise TimelineError("the clocks of a client and of strace differ")
-    lane = places.get(walk.thread.get(place, 0))
+    lane = places.get(served.sleeper or served.writer)
     if lane is None:
         raise TimelineError("a request was answered by an unknown thread")
     facts = [*(time - zero for time in client + times), lane]
@@ -272,7 +303,7 @@ def _spans(deeds: list[_Deed], zero: int, length: int) -> tuple[Span, ...]:
         until = following.begin if following else deed.end
         for kind, begin, end, client in (
             (deed.kind, deed.begin, deed.end, deed.client),
-            ("work", deed.end, until, deed.after),
+            ("work", deed.end, until, NOBODY),
         ):
             begin, end = max(begin - zero, 0), min(end - zero, length)
             if begin < end:
@@ -293,79 +324,17 @@ def _count(times: list[int]) -> list[tuple[int, int]]:
 def simplify(spans: Sequence[Span], tiny: int) -> tuple[Span, ...]:
     """The same with less detail: what is shorter than tiny µs is merged.
 
-    A short wait, such as for Python's lock, becomes work; short work
-    for nobody, or for another client, joins the work before it. What
-    was accepted, received and sent stays.
+    A short wait, such as for Python's lock, becomes work. What was
+    accepted, received and sent stays.
     """
     found: list[Span] = []
     for span in spans:
         short = span.end - span.begin < tiny
-        kind = "work" if short and span.kind == "wait" else span.kind
-        last = found[-1] if found else None
-        if last and last.kind == kind and last.end == span.begin:
-            joins = kind == "work" and short and span.client == NOBODY
-            if last.client == span.client or joins:
-                found[-1] = Span(kind, last.begin, span.end, last.client)
-                continue
-        found.append(Span(kind, span.begin, span.end, span.client))
+        if short and span.kind == "wait":
+            span = Span("work", span.begin, span.end)
+        last = found[-1] if found else span
+        same = (last.kind, last.client) == (span.kind, span.client)
+        if same and last.end == span.begin:
+            span = replace(found.pop(), end=span.end)
+        found.append(span)
     return tuple(found)
-
-
-# io_uring ----------------------------------------------------------------
-
-
-def _from_rings(
-    walk: _Walk, calls: Sequence[Call], moments: Sequence[Moments],
-    delay: float, owners: dict[int, int],
-) -> None:
-    """The moments of clients that are served over io_uring.
-
-    Accepting, receiving and sending are no system calls there: the
-    kernel does them, and io_uring_enter hands over what to do next and
-    returns with what is done. So they are taken from its begins and
-    ends: a connection is accepted when the first call returns after the
-    client has sent (until then the kernel holds it back), its receive is
-    handed over by the next one, and so on. How many operations a call
-    hands over tells how many connections the one before has brought.
-    """
-    for process in dict.fromkeys(owners.values()):
-        enters = [
-            call for call in calls
-            if call.thread == process and call.name == "io_uring_enter"
-        ]
-        sent = {
-            place: each.sent for place, each in enumerate(moments)
-            if owners.get(each.port) == process
-        }
-        _follow_ring(walk, enters, sent, round(delay * 1e6))
-        for place in sent:
-            walk.home[place] = walk.thread[place] = process
-
-
-def _follow_ring(
-    walk: _Walk, enters: list[Call], sent: dict[int, int], delay: int
-) -> None:
-    """The moments of one ring's clients; sent: client -> when it sent."""
-    waiting = sorted(sent, key=lambda place: sent[place])
-    receiving: list[int] = []
-    timed: dict[int, int] = {}  # client -> when its time is over
-    over: list[int] = []
-    for enter, following in itertools.zip_longest(enters, enters[1:]):
-        for place in over:  # this call hands the responses over
-            walk.answered[place] = enter.begin
-        if enter.end is None:
-            return
-        for place in receiving:
-            walk.read[place] = enter.end
-        room = 0
-        if following:
-            due = following.begin + delay
-            timed.update(dict.fromkeys(receiving, due))
-            room = max(following.submitted - len(receiving), 0)
-        come = [place for place in waiting if sent[place] <= enter.end]
-        receiving = come[:room]
-        waiting = [place for place in waiting if place not in receiving]
-        walk.accepted.update(dict.fromkeys(receiving, enter.end))
-        over = [place for place, due in timed.items() if due <= enter.end]
-        for place in over:
-            del timed[place]
