@@ -279,6 +279,24 @@ def test_without_ab_the_built_in_client_makes_the_load(
     assert "it is slower than ab" in said
 
 
+@pytest.mark.parametrize(("user", "installed"), [("0", True), ("7", False)])
+def test_root_gets_ab(user: str, installed: bool, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    fakes = {"id": f"echo {user}", "apt-get": f'echo "$@" >> {log}'}
+    for name, line in fakes.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("dirname", "uname"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    bash = shutil.which("bash") or "bash"
+    subprocess.run(  # it ends there: this path has no Python
+        [bash, "bench.sh", "--help"], cwd=ROOT, env={"PATH": str(tmp_path)},
+        stderr=subprocess.DEVNULL, check=False,
+    )
+    found = log.read_text() if log.exists() else ""
+    assert ("install -y apache2-utils" in found) == installed
+
+
 def test_what_is_missing_for_the_peers_is_a_row(
     tmp_path: Path, monkeypatch: Patch
 ) -> None:
