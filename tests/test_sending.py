@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Shared
-from tests.marks import rule
+from tests.marks import by_rule, rule
 from tests.process import (
     PATIENCE,
     PYPY,
@@ -28,8 +28,6 @@ from tests.process import (
 )
 from tests.test_faults import leave
 from tests.test_files import (
-    FILE,
-    FULL,
     LARGE,
     PAGE,
     SIZES,
@@ -86,34 +84,6 @@ def assert_goes_on(client: Client) -> None:
     assert client.taken == len(client.received), client.received
 
 
-@rule("file", STEP)
-def test_sizes(shared: Running) -> None:
-    with shared.client() as client:
-        for size in SIZES:
-            response = client.ask(request(f"/size-{size}.bin"))
-            assert response.get("Content-Length") == str(size)
-            assert response.body == bytes_of(size, size), size
-            head = request(f"/size-{size}.bin", method="HEAD")
-            response = client.ask(head, head=True)
-            assert response.get("Content-Length") == str(size)
-        assert client.taken == len(client.received)
-
-
-@rule("range", STEP)
-def test_ranges_make_the_file(shared: Running) -> None:
-    # At every offset within a page, and in the middle of a large file.
-    large = bytes_of("large", LARGE)
-    with shared.client() as client:
-        for target, whole, first, last in (
-            *[(FILE, FULL, n, n + 240) for n in range(0, 4097, 241)],
-            ("/large.bin", large, 9_999_999, 10_000_001),
-            ("/large.bin", large, 1 << 20, (1 << 21) - 1),
-        ):
-            field = f"Range: bytes={first}-{last}"
-            response = client.ask(request(target, field))
-            assert response.body == whole[first : last + 1]
-
-
 @rule("file-no-work", STEP)
 def test_files_do_not_wait(server: Server) -> None:
     work = ("--delay", "3600", "--compute", "1000000000")
@@ -132,48 +102,47 @@ def test_only_regular_files(shared: Running) -> None:
         assert ask(shared, f"/{name}").status == 404
 
 
-CONVERSATION: list[tuple[bytes, int, bytes | None]] = [
-    (request("/page.html"), 200, PAGE),
-    (request("/size-65537.bin"), 200, bytes_of(65537, 65537)),
-    (request("/size-65537.bin", method="HEAD"), 200, b""),
-    (request("/missing"), 404, None), (request("/size-0.bin"), 200, b""),
-    (request("/sub"), 301, None),
-    (request("/size-4097.bin", "Range: bytes=-1"), 206, FULL[-1:]),
-    (request("/a.txt", "If-None-Match: *"), 304, b""),
-    (request("/a.txt", 'If-Match: "x"'), 412, None),
-    (request("/a.txt", "Range: bytes=99-"), 416, None),
-    (request("/a.txt", method="BREW"), 501, None),
-    (request("/a.txt", method="POST"), 405, None),
-    (request("/size-1048577.bin"), 200, bytes_of(1048577, 1048577)),
-    (request("/sub/"), 200, b"<p>sub\n"),
-]  # fmt: skip
+Step = tuple[bytes, int, bytes | None]  # what is sent, what comes of it
 
 
-@rule("file-keep", STEP)
-def test_files_and_connections(shared: Running) -> None:
-    keep = b"GET /size-65537.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
-    with shared.client(keep) as client:
-        response = client.response()
-        assert len(response.body) == 65537
-        assert response.get("Connection").lower() == "keep-alive"
-        assert client.ask(keep).status == 200
-    for data, half in (
-        (request("/size-1048577.bin", "Connection: close"), False),
-        (b"GET /size-1048577.bin HTTP/1.0\r\n\r\n", False),
-        (request("/size-1048577.bin", "Connection: close"), True),
-        (request("/size-1048577.bin"), True),
-    ):
-        with shared.client(data) as client:
-            if half:
-                client.half_close()
-            assert len(client.response().body) == 1048577
-            assert client.rest() == b""
+def part(first: int, last: int) -> Step:
+    """A range of a file of several parts."""
+    field = f"Range: bytes={first}-{last}"
+    body = bytes_of(1048577, 1048577)[first : last + 1]
+    return request("/size-1048577.bin", field), 206, body
 
 
-def talk(process: Running, seed: int) -> None:
-    """One client's own sequence of files, at once or in pieces."""
+CONVERSATIONS: dict[str, list[Step]] = {
+    "file": [(request(f"/size-{size}.bin", method=method), 200, body)
+             for size in SIZES for method, body in (
+                 ("GET", bytes_of(size, size)), ("HEAD", b""),
+             )],
+    "range": [  # at many offsets within a page, in the middle, many pages
+        *[part(first, first + 240) for first in range(0, 4097, 241)],
+        part(999_999, 1_000_001), part(1 << 19, (1 << 20) - 1),
+    ],
+    "file-keep": [
+        (request("/page.html"), 200, PAGE),
+        (request("/size-65537.bin"), 200, bytes_of(65537, 65537)),
+        (b"GET /size-65537.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+         200, bytes_of(65537, 65537)),
+        (request("/missing"), 404, None), (request("/size-0.bin"), 200, b""),
+        (request("/sub"), 301, None),
+        (request("/a.txt", "If-None-Match: *"), 304, b""),
+        (request("/a.txt", 'If-Match: "x"'), 412, None),
+        (request("/a.txt", "Range: bytes=99-"), 416, None),
+        (request("/a.txt", method="BREW"), 501, None),
+        (request("/a.txt", method="POST"), 405, None),
+        (request("/size-1048577.bin"), 200, bytes_of(1048577, 1048577)),
+        (request("/sub/"), 200, b"<p>sub\n"),
+    ],
+}  # fmt: skip
+
+
+def talk(process: Running, steps: list[Step], seed: int) -> None:
+    """One client's own order of requests, at once or in pieces."""
     draw = random.Random(seed)
-    steps = draw.choices(CONVERSATION, k=draw.randrange(1, 30))
+    steps = draw.sample(steps, len(steps))
     data = b"".join(step[0] for step in steps)
     size = draw.choice([10, 100, len(data) // 2, len(data)])
     with process.client() as client:
@@ -187,12 +156,30 @@ def talk(process: Running, seed: int) -> None:
         assert client.rest() == b""
 
 
-@rule("file-keep", STEP)
-def test_files_never_mix(shared: Running) -> None:
+@by_rule([(name,) for name in CONVERSATIONS], STEP)
+def test_conversations(shared: Running, name: str) -> None:
+    """Of several clients at the same time: they never mix."""
     with ThreadPoolExecutor(8) as pool:
-        talks = [pool.submit(talk, shared, seed) for seed in range(24)]
-        for each in talks:
+        for each in [
+            pool.submit(talk, shared, CONVERSATIONS[name], seed)
+            for seed in range(16)
+        ]:
             each.result()
+
+
+@rule("file-keep", STEP)
+def test_the_end_of_a_connection(shared: Running) -> None:
+    for data, half in (
+        (request("/size-1048577.bin", "Connection: close"), False),
+        (b"GET /size-1048577.bin HTTP/1.0\r\n\r\n", False),
+        (request("/size-1048577.bin", "Connection: close"), True),
+        (request("/size-1048577.bin"), True),
+    ):
+        with shared.client(data) as client:
+            if half:
+                client.half_close()
+            assert len(client.response().body) == 1048577
+            assert client.rest() == b""
 
 
 def begin_large(client: Client, name: str, *fields: str) -> bytes:
