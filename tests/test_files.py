@@ -570,27 +570,30 @@ def test_a_slow_client_has_time_for_what_it_took(monkeypatch: Patch) -> None:
     queued = [1_000_000]
     monkeypatch.setattr(module, "bytes_queued", lambda fd: queued[0])
     client = module.FileClient(None, 5)
+    monkeypatch.setitem(client.wait_for.__globals__, "clock", lambda: 0.0)
     client.wait_for(module.SEND, 10)
     client.sent = 4_000_000
     client.check_progress()
-    seconds = 3_000_000 / module.SLOWEST
-    assert seconds - 1 < client.time_left() <= seconds
+    assert client.deadline == 3_000_000 / module.SLOWEST
     queued[0] -= 1000  # a little more does not make its time shorter
     client.check_progress()
-    assert client.time_left() > seconds - 1
+    assert client.deadline == 3_000_000 / module.SLOWEST
     client.wait_for(module.SEND, 10)
     client.check_progress()  # nothing more: its time does not grow
-    assert client.time_left() <= 10
+    assert client.deadline == 10
 
 
 @rule("file-left", STEP)
-def test_who_never_reads_a_file_is_dropped(site: Site) -> None:
-    client = site.connect(-1)
+def test_who_never_reads_a_file_is_dropped(
+    site: Site, monkeypatch: Patch
+) -> None:
+    client, now = site.connect(-1), [0.0]
+    monkeypatch.setitem(client.wait_for.__globals__, "clock", lambda: now[0])
     client.data_received(request("/large.bin"))
     for size in (len(client.unsent), 100_000):
         assert client.next.value == "send"
-        assert 9 < client.time_left() <= 10
-        client.deadline -= 5
+        assert client.deadline == now[0] + 10
+        now[0] += 5
         client.data_sent(size)
     client.timed_out()
     assert client.next.value == "close"

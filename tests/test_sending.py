@@ -161,7 +161,7 @@ def test_conversations(shared: Running, name: str) -> None:
     """Of several clients at the same time: they never mix."""
     with ThreadPoolExecutor(8) as pool:
         for each in [
-            pool.submit(talk, shared, CONVERSATIONS[name], seed)
+            pool.submit(talk, shared, CONVERSATIONS[name][seed % 4 :: 4], seed)
             for seed in range(16)
         ]:
             each.result()
