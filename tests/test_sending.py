@@ -98,7 +98,7 @@ def test_files_do_not_wait(server: Server) -> None:
 @rule("only-files", STEP)
 def test_only_regular_files(shared: Running) -> None:
     # A server that waited for the writer of a FIFO would respond to none.
-    for name in ("fifo", "fifo/", "fifo/x") * 3:
+    for name in ("fifo", "fifo/", "fifo/x", "socket") * 3:
         assert ask(shared, f"/{name}").status == 404
 
 
