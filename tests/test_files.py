@@ -533,6 +533,22 @@ def test_changes_show_at_once(site: Site, own: Own) -> None:
 
 
 @rule("file-under-way", STEP)
+def test_file_changes_under_way(site: Site, own: Own) -> None:
+    data = bytes_of("under way", 1_000_000)
+    path, new = own("under-way.bin", data), own("new.bin", b"other")
+    changes: list[Callable[[], object]] = [
+        lambda: os.utime(path), lambda: os.truncate(path, 2_000_000),
+        path.unlink, lambda: new.replace(path),
+    ]
+    for change in changes:
+        write(path, data)
+        client = site.connect(-1)
+        client.data_received(request(f"/{path.name}"))
+        change()
+        assert respond(client, b"").endswith(data)
+
+
+@rule("file-under-way", STEP)
 def test_a_file_is_shortened_while_it_is_opened(
     site: Site, own: Own, monkeypatch: Patch
 ) -> None:

@@ -9,9 +9,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -314,31 +313,6 @@ def test_half_closed_readers_take_no_threads(server: Server) -> None:
             client.reset()
         assert rest_of(last, begun(last)) == bytes_of("large", LARGE)
         last.close()
-
-
-def grow(path: Path) -> None:
-    with path.open("ab") as file:
-        file.write(b"more" * 1_000_000)
-
-
-def replace(path: Path) -> None:
-    other = path.with_suffix(".new")
-    other.write_bytes(b"other" * 1_000_000)
-    other.replace(path)
-
-
-@rule("file-under-way", STEP)
-@pytest.mark.parametrize("change", [grow, replace, Path.unlink, os.utime])
-def test_file_changes_under_way(
-    shared: Running, own: Own, change: Callable[[Path], None]
-) -> None:
-    data = bytes_of("under way", LARGE)
-    path = own("under-way.bin", data)
-    with shared.client() as client:
-        body = begin_large(client, path.name)
-        change(path)
-        assert rest_of(client, body) == data
-        assert_goes_on(client)
 
 
 @rule("file-under-way", STEP)
