@@ -10,6 +10,7 @@ workers of pytest-xdist. Only a whole run is written.
 import resource
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,11 @@ CHOOSING = (
     "lf", "stepwise", "collectonly", "maxfail",
 )  # fmt: skip
 RECORDED = {"--conformance": SERVERS, "--sketches": SKETCHES}
-Key = tuple[str, str, str]  # rule or lesson, its name, the place
+# pytest's words and ours: of those that a test had, the first one counts.
+OUTCOME_OF = {
+    "failed": FAILED, "error": FAILED, "xfailed": EXPECTED,
+    "skipped": SKIPPED, "passed": PASSED, "xpassed": PASSED,
+}  # fmt: skip
 
 
 def add_option(group: pytest.OptionGroup) -> None:
@@ -99,40 +104,32 @@ def tell(item: pytest.Item, server: Server | None, side: str) -> None:
 
 
 class Recorder:
-    """Counts what the tests do, and writes it in the end."""
+    """Writes what the terminal reporter has counted, in the end."""
 
     def __init__(self, option: str, file: Path) -> None:
         self.option, self.file = option, file
         self.begun = time.monotonic()
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
-        self.whole = True
         self.said = ""
-        # By test: what it did and why; and what it proves.
-        self.did: dict[str, tuple[str, str]] = {}
-        self.proves: dict[str, list[tuple[str, object]]] = {}
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self.whole = self.whole and not report.failed
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test reports three times: setup, call, teardown."""
-        did = outcome_of(report)
-        if did[0] and self.did.get(report.nodeid, ("",))[0] != FAILED:
-            self.did[report.nodeid] = did
-        self.proves[report.nodeid] = report.user_properties
 
     def pytest_sessionfinish(
         self, session: pytest.Session, exitstatus: int
     ) -> None:
-        ended = exitstatus in (
-            pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED
+        reporter: Any = session.config.pluginmanager.get_plugin(
+            "terminalreporter"
         )
-        self.said = f"{self.file.name} was written."
+        whole = exitstatus in (
+            pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED
+        ) and not any(
+            isinstance(each, pytest.CollectReport)
+            for each in reporter.stats.get("error", ())
+        )
+        why = "the run was interrupted"
         try:
-            if self.whole and ended:
-                self.result().save(self.file)
+            if whole:
+                self.result(reporter.stats).save(self.file)
+                self.said = f"{self.file.name} was written."
                 return
-            why = "the run was interrupted"
         except OSError as error:
             why = f"the system says: {error.strerror}"
         self.said = f"{self.file.name} was not written: {why}."
@@ -143,36 +140,30 @@ class Recorder:
     ) -> None:
         terminalreporter.line(self.said)
 
-    def cells(self) -> dict[Key, Cell]:
-        """What the tests of each rule and lesson did at each place."""
-        cells: dict[Key, Cell] = defaultdict(Cell)
-        for test, (outcome, why) in self.did.items():
-            if outcome == EXPECTED and self.option == "--sketches":
-                why = test.rpartition("::")[2].partition("[")[0]
-            for key, where in self.proves[test]:
-                kind, _, name = key.partition(":")
-                cells[kind, name, str(where)].add(outcome, why)
-        return cells
-
-    def result(self) -> Conformance:
+    def result(self, stats: dict[str, list[Any]]) -> Conformance:
         """The run, in the order of the lists, however the tests ran."""
-        cells = self.cells()
-        totals = Counter(outcome for outcome, _ in self.did.values())
+        done: dict[str, tuple[str, pytest.TestReport]] = {}
+        for word, outcome in OUTCOME_OF.items():
+            for report in stats.get(word, ()):
+                done.setdefault(report.nodeid, (outcome, report))
+        cells: dict[tuple[str, str], Cell] = defaultdict(Cell)
+        for outcome, report in done.values():
+            why = self.why(outcome, report)
+            for key, where in report.user_properties:
+                cells[key, str(where)].add(outcome, why)
         places = [
             place(server.name, side) for server in RECORDED[self.option]
             for side in ("", "above", "below")
         ]
 
-        def table(kind: str, names: dict[str, Any]) -> Table:
-            rows = {
-                name: {
-                    where: cells[kind, name, where] for where in places
-                    if (kind, name, where) in cells
-                }
-                for name in names
-            }
+        def table(kind: str, names: Iterable[str]) -> Table:
+            rows = {name: {
+                where: cells[f"{kind}:{name}", where] for where in places
+                if (f"{kind}:{name}", where) in cells
+            } for name in names}
             return {name: row for name, row in rows.items() if row}
 
+        totals = Counter(outcome for outcome, _ in done.values())
         inside = self.file.is_relative_to(ROOT)
         file = self.file.relative_to(ROOT) if inside else self.file.name
         return Conformance(
@@ -188,14 +179,11 @@ class Recorder:
             lessons=table("lesson", LESSONS),
         )
 
-
-def outcome_of(report: pytest.TestReport) -> tuple[str, str]:
-    """What one report of a test means: ("", "") if nothing yet."""
-    if report.failed:
-        return FAILED, ""
-    if report.skipped and hasattr(report, "wasxfail"):
-        return EXPECTED, ""
-    if report.skipped:
-        why: Any = report.longrepr  # the file, the line, why
-        return SKIPPED, why[2].removeprefix("Skipped: ")
-    return (PASSED, "") if report.when == "call" else ("", "")
+    def why(self, outcome: str, report: pytest.TestReport) -> str:
+        """Why a test was skipped, or which one failed on a sketch."""
+        if outcome == SKIPPED:
+            place: Any = report.longrepr  # the file, the line, why
+            return str(place[2]).removeprefix("Skipped: ")
+        if outcome == EXPECTED and self.option == "--sketches":
+            return report.nodeid.rpartition("::")[2].partition("[")[0]
+        return ""

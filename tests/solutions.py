@@ -21,7 +21,7 @@ COMMON = (
 )  # fmt: skip
 KEEPING = ("keep-11", "close-11", "keep-10", "close-10", "pipelining")
 # What a later exercise is about: 01.2 knows other paths and methods, and
-# 06.5 lets those who are being served have their answer at the end.
+# 06.5 lets those who are being served have their response at the end.
 SPARED = {
     "01.1": ("head", "not-found", "not-allowed", "pieces", "half-close"),
     **dict.fromkeys(("06.1", "06.2", "06.3", "06.4"), ("stop-finishes",)),

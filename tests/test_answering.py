@@ -1,15 +1,14 @@
-"""Answering: what comes back for requests a server takes."""
+"""Responding: what comes back for requests a server takes."""
 
 import random
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import pytest
 import requests
 
 from tests.marks import by_rule, rule
-from tests.process import PYPY, SKETCH_PAGE, Running, running
+from tests.process import PYPY, SKETCH_PAGE, Running, load, running
 from tests.test_refusing import DATE, assert_well_written, only_response
 from tools.common.raw_client import (
     GET,
@@ -18,23 +17,9 @@ from tools.common.raw_client import (
     Response,
     read_responses,
 )
-from tools.servers import SKETCHES, YES, Server
+from tools.servers import ROOT, SKETCHES, YES, Server
 
-# The whole page, so that none of the steps can change it unnoticed.
-PAGE = b"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Seven servers</title>
-</head>
-<body>
-<h1>It works!</h1>
-<p>This page is from a web server you can read from end to end.
-How many clients can it serve at once?</p>
-</body>
-</html>
-"""
+PAGE: bytes = load(ROOT / "02_sockets" / "web.py").PAGE.encode()
 
 
 def head(first: str, *fields: str, host: bool = True) -> bytes:
@@ -54,15 +39,9 @@ def page(server: Server) -> bytes:
 
 
 def ask(shared: Running, data: bytes, to_head: bool = False) -> Response:
-    """The one answer to data on a connection of its own."""
+    """The one response to data on a connection of its own."""
     with shared.client(data) as client:
         return client.response(head=to_head)
-
-
-def assert_closes(shared: Running, data: bytes) -> None:
-    """One answer to data, then the end: what follows has no answer."""
-    response = only_response(shared, data + GET)
-    assert response.status == 200, (data, response)
 
 
 @rule("page")
@@ -125,46 +104,117 @@ def test_head(shared: Running) -> None:
 
 
 OK = (200,)
-# Rule, the statuses an answer may have (200 is the page), what is asked for.
-ASKED: list[tuple[str, tuple[int, ...], list[str]]] = [
-    ("query", OK, ["GET /?", "GET /?a=1&b=%20", "GET /?/x?y", "GET /?../.."]),
-    ("not-found", (404,), ["GET /missing", "GET /index.html", "GET /x/"]),
-    ("not-implemented", (501,), [
+ANY, KEPT, CLOSED = "", "kept", "closed"  # the connection, afterwards
+
+
+def lines(*asked: str) -> list[bytes]:
+    """Requests with these methods and targets."""
+    return [head(f"{each} HTTP/1.1") for each in asked]
+
+
+def fields(*more: str, minor: int = 1, host: bool = True) -> list[bytes]:
+    """Requests for the page, each with more fields: a line each."""
+    return [
+        head(f"GET / HTTP/1.{minor}", *each.split("\n"), host=host)
+        for each in more
+    ]
+
+
+# None of these means anything to a server.
+OTHER_FIELDS = (
+    "X-Unknown: y", "X:", "X: caf\u00e9", "X: y\tz", "Content-Location: /x",
+    "TE: trailers", "Max-Forwards: 0", "From: me@test",
+    "Upgrade: h2c\nConnection: Upgrade", "HTTP2-Settings: AAMAAABk",
+    "Upgrade: websocket, HTTP/2.0\nConnection: Upgrade",
+    "Expect: the-unexpected", "Content-Length: 0", "Content-Length: \t00 ",
+)
+BARE = [head("GET / HTTP/1.0", host=False), head("GET / HTTP/1.0")]
+# Rule, the statuses a response may have (200 is the page), what becomes of
+# the connection, the requests.
+ASKED: list[tuple[str, tuple[int, ...], str, list[bytes]]] = [
+    ("query", OK, ANY, lines(
+        "GET /?", "GET /?a=1&b=%20", "GET /?/x?y", "GET /?../..",
+    )),
+    ("not-found", (404,), ANY, lines(
+        "GET /missing", "GET /index.html", "GET /x/",
+    )),
+    ("not-implemented", (501,), ANY, lines(
         "BREW /", "get /", "G /", "X-Y_Z! /", f"{'LONG' * 1000} /",
-    ]),
-    ("options", (200, 405), ["OPTIONS *"]),
-    ("absolute-form", OK, [
+    )),
+    ("not-allowed", (405,), ANY, lines(
+        *[f"{method} {path}" for path in ("/", "/missing") for method in (
+            "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE",
+        )], "CONNECT test:443", "CONNECT test:", "CONNECT test",
+    )),
+    ("options", (200, 405), ANY, lines("OPTIONS *")),
+    ("absolute-form", OK, ANY, lines(
         "GET http://test/", "GET http://test:80/?q", "GET HTTP://other",
         "GET http://test?q", "GET http://[::1]:/",
-    ]),
-    ("absolute-form", (404,), ["GET http://test/missing"]),
-    ("percent", (400, 404), [
+    )),
+    ("absolute-form", (404,), ANY, lines("GET http://test/missing")),
+    ("percent", (400, 404), ANY, lines(
         "GET /%2F", "GET /%2f%2F", "GET /%2e%2e/", "GET /..%2fetc/passwd",
         "GET /%00", "GET /%zz",
+    )),
+    ("other-fields", OK, ANY, fields(*OTHER_FIELDS)),
+    ("other-fields", OK, ANY, fields(*OTHER_FIELDS, minor=0)),
+    ("later-version", OK, ANY, BARE),
+    *[("later-version", OK, KEPT, [head(f"GET / HTTP/1.{minor}")])
+      for minor in range(1, 10)],
+    ("one-host", OK, ANY, fields(*[f"Host:\t {host} " for host in (
+        "", "test", "TEST:", "te_st.example:65536", "127.0.0.1:8000",
+        "[::1]", "[::ffff:1.2.3.4]:80", "a%20b", "a,b;c=(d)!$&'*+~",
+    )], host=False)),
+    ("keep-11", OK, KEPT, [
+        GET, *fields("Connection: keep-alive", "Connection: a, b"),
     ]),
-]
+    ("keep-11", (404,), KEPT, lines("GET /missing")),
+    ("keep-10", OK, KEPT, fields(
+        "Connection: keep-alive", "Connection: Keep-Alive",
+        "Connection: x,KEEP-alive", minor=0, host=False,
+    )),
+    ("close-11", OK, CLOSED, fields(
+        "Connection: close", "Connection: CLOSE", "Connection: Close, x",
+        "Connection: keep-alive,close", "Connection: x ,\tcLoSe",
+        "Connection: x\nconnection: close", "Connection:\t close \t",
+        "Connection: , ,close,,",
+    )),
+    ("close-10", OK, CLOSED, BARE),  # it needs no Host
+    *[("close-10", OK, CLOSED, fields(
+        "Connection: x-keep-alive", minor=0, host=host,
+    )) for host in (False, True)],
+]  # fmt: skip
 
 
 @by_rule(ASKED)
 def test_asked(shared: Running, server: Server, name: str) -> None:
-    for _, statuses, lines in (row for row in ASKED if row[0] == name):
-        for asked in lines:
-            response = ask(shared, head(f"{asked} HTTP/1.1"))
-            assert response.status in statuses, asked
+    for _, statuses, after, asked in (r for r in ASKED if r[0] == name):
+        for data in asked:
+            if after == ANY:
+                response = ask(shared, data)
+            elif after == KEPT and keeps(server):
+                response = response_of_kept(shared, data)
+            else:  # what follows has no response
+                response = only_response(shared, data + GET)
+            assert response.status in statuses, (data, response)
             is_the_page = response.body == page(server)
-            assert is_the_page == (statuses == OK) or name == "options", asked
+            assert is_the_page == (statuses == OK) or name == "options", data
+            if name == "later-version":
+                assert response.version == "HTTP/1.1", "our highest"
+            if name == "not-allowed":
+                assert response.get("Allow") == "GET, HEAD"
 
 
-@rule("not-allowed")
-@pytest.mark.parametrize("path", ["/", "/missing"])
-def test_not_allowed(shared: Running, path: str) -> None:
-    methods = ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
-    for asked in (
-        *[f"{method} {path}" for method in methods],
-        "CONNECT test:443", "CONNECT test:", "CONNECT test",
-    ):
-        response = ask(shared, head(f"{asked} HTTP/1.1"))
-        assert (response.status, response.get("Allow")) == (405, "GET, HEAD")
+def response_of_kept(shared: Running, data: bytes) -> Response:
+    """The response to the second of two requests on one connection."""
+    with shared.client(data) as client:
+        for _ in range(2):
+            response = client.response()
+            assert not response.closes, (data, response)
+            client.send(data)
+        if b"HTTP/1.0" in data:
+            assert response.get("Connection").lower() == "keep-alive"
+        return response
 
 
 @rule("errors")
@@ -181,40 +231,6 @@ def test_errors(server: Server) -> None:
             assert str(status).encode() in response.body
 
 
-def check_kept(shared: Running, server: Server, data: bytes) -> None:
-    """Where connections are kept, a second request is answered as well."""
-    if not keeps(server):
-        assert_closes(shared, data)
-        return
-    with shared.client(data) as client:
-        for _ in range(2):
-            response = client.response()
-            assert (response.status, response.closes) == (200, False), response
-            client.send(data)
-        if b"HTTP/1.0" in data:
-            assert response.get("Connection").lower() == "keep-alive"
-
-
-# None of these means anything to a server.
-OTHER_FIELDS = [
-    "X-Unknown: y", "X:", "X: caf\u00e9", "X: y\tz", "Content-Location: /x",
-    "TE: trailers", "Max-Forwards: 0", "From: me@test", "Upgrade: h2c",
-    "Upgrade: websocket, HTTP/2.0", "HTTP2-Settings: AAMAAABk",
-    "Expect: the-unexpected", "Content-Length: 0", "Content-Length: \t00 ",
-]
-
-
-@rule("other-fields")
-def test_other_fields(shared: Running, server: Server) -> None:
-    for version in ("HTTP/1.1", "HTTP/1.0"):
-        for field in OTHER_FIELDS:
-            upgrade = ["Connection: Upgrade"] if "Upgrade" in field else []
-            data = head(f"GET / {version}", field, *upgrade)
-            response = ask(shared, data)
-            assert response.status == 200, field
-            assert response.body == page(server), field
-
-
 @rule("well-written")
 def test_well_written(shared: Running) -> None:
     for line in (
@@ -225,60 +241,7 @@ def test_well_written(shared: Running) -> None:
             assert_well_written(ask(shared, head(line, field)))
 
 
-@rule("later-version")
-def test_later_version(shared: Running, server: Server) -> None:
-    for minor in range(10):
-        data = head(f"GET / HTTP/1.{minor}")
-        assert ask(shared, data).version == "HTTP/1.1", "our highest"
-        if minor > 0:
-            check_kept(shared, server, data)
-
-
-@rule("one-host")
-def test_hosts(shared: Running, server: Server) -> None:
-    for host in (
-        "", "test", "TEST:", "te_st.example:65536", "127.0.0.1:8000",
-        "[::1]", "[::ffff:1.2.3.4]:80", "a%20b", "a,b;c=(d)!$&'*+~",
-    ):
-        data = head("GET / HTTP/1.1", f"Host:\t {host} ", host=False)
-        assert ask(shared, data).status == 200, host
-
-
-@rule("keep-11")
-def test_keep_http11(shared: Running, server: Server) -> None:
-    for fields in ([], ["Connection: keep-alive"], ["Connection: a, b"]):
-        check_kept(shared, server, head("GET / HTTP/1.1", *fields))
-    missing = ask(shared, head("GET /missing HTTP/1.1"))
-    assert missing.closes == (not keeps(server))
-
-
-@rule("keep-10")
-def test_keep_http10(shared: Running, server: Server) -> None:
-    for value in ("keep-alive", "Keep-Alive", "x,KEEP-alive"):
-        line = "GET / HTTP/1.0"
-        data = head(line, f"Connection: {value}", host=False)
-        check_kept(shared, server, data)
-
-
-@rule("close-11")
-def test_close_http11(shared: Running) -> None:
-    for fields in (
-        ["Connection: close"], ["Connection: CLOSE"],
-        ["Connection: Close, x"], ["Connection: keep-alive,close"],
-        ["Connection: x ,\tcLoSe"], ["Connection: x", "connection: close"],
-        ["Connection:\t close \t"], ["Connection: , ,close,,"],
-    ):
-        assert_closes(shared, head("GET / HTTP/1.1", *fields))
-
-
-@rule("close-10")
-def test_close_http10(shared: Running) -> None:
-    for fields in ([], ["Connection: x-keep-alive"]):
-        for host in (False, True):  # HTTP/1.0 needs no Host
-            assert_closes(shared, head("GET / HTTP/1.0", *fields, host=host))
-
-
-# A conversation that ends: the requests, and the answers they get.
+# A conversation that ends: the requests, and the responses they get.
 CONVERSATION = [
     (GET, 200),
     (head("HEAD / HTTP/1.1"), 200),
@@ -313,7 +276,7 @@ def send_piece(client: Client, piece: bytes, process: Running) -> None:
 def assert_conversation(
     client: Client, conversation: list[tuple[bytes, int]], server: Server
 ) -> None:
-    """The answers, in order and complete, then the end."""
+    """The responses, in order and complete, then the end."""
     for data, status in conversation:
         response = client.response(head=data.startswith(b"HEAD"))
         assert response.status == status, (data, response)
@@ -330,7 +293,7 @@ def test_pipelining(shared: Running, server: Server) -> None:
     expected = whole if keeps(server) else [(GET, 200)]
     with shared.client(data) as client:
         assert_conversation(client, expected, server)
-        assert client.rest() == b"", "and not an answer more"
+        assert client.rest() == b"", "and not a response more"
 
 
 @rule("pipelining", range(3, 8))  # 01 and 02 close after the first
@@ -347,31 +310,23 @@ def test_long_pipelines(shared: Running, server: Server) -> None:
                 assert client.response().status == 404
         client.send(long * 150 + GET_CLOSE)
         responses = read_responses(client.rest())
-    assert [a.status for a in responses] == [404] * 150 + [200]
+    assert [each.status for each in responses] == [404] * 150 + [200]
 
 
-@rule("bytewise")
-def test_one_byte_at_a_time(shared: Running, server: Server) -> None:
-    for conversation in conversations(server):
-        with shared.client() as client:
-            for number in b"".join(step[0] for step in conversation):
-                send_piece(client, bytes([number]), shared)
-            assert_conversation(client, conversation, server)
-
-
-@rule("pieces")
-def test_any_pieces(shared: Running, server: Server) -> None:
+@by_rule([("bytewise",), ("pieces",)])
+def test_in_pieces(shared: Running, server: Server, name: str) -> None:
     draw = random.Random(2026)
-    for _ in range(5):
-        for conversation in conversations(server):
-            data = b"".join(step[0] for step in conversation)
-            with shared.client() as client:
-                while data:
-                    size = draw.choice([1, 2, 3, 10, 30, 100])
-                    send_piece(client, data[:size], shared)
-                    data = data[size:]
+    bytewise = name == "bytewise"
+    for conversation in conversations(server) * (1 if bytewise else 5):
+        data = b"".join(step[0] for step in conversation)
+        with shared.client() as client:
+            while data:
+                size = 1 if bytewise else draw.choice([1, 2, 3, 10, 30, 100])
+                send_piece(client, data[:size], shared)
+                data = data[size:]
+                if not bytewise:
                     time.sleep(draw.choice([0, 0, 0.001, 0.003]))
-                assert_conversation(client, conversation, server)
+            assert_conversation(client, conversation, server)
 
 
 @rule("empty-line")
@@ -389,12 +344,10 @@ def test_empty_line(shared: Running, server: Server) -> None:
 
 @rule("half-close")
 def test_half_close(shared: Running, server: Server) -> None:
-    for conversation in conversations(server):
+    # Also of a connection that could be kept.
+    for conversation in (*conversations(server), [(GET, 200)]):
         with shared.client() as client:
             client.send(b"".join(step[0] for step in conversation))
             client.half_close()
             assert_conversation(client, conversation, server)
-    with shared.client(GET) as client:  # the connection could be kept
-        client.half_close()
-        assert client.response().status == 200
-        assert client.rest() == b""
+            assert client.rest() == b""

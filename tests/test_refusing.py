@@ -5,7 +5,6 @@ the rule in question can be the reason for the refusal.
 """
 
 import re
-from collections.abc import Callable
 
 from tests.marks import by_rule, in_web, rule
 from tests.process import Running
@@ -143,11 +142,11 @@ def assert_well_written(response: Response) -> None:
 def only_response(
     shared: Running, data: bytes, to_head: bool = False
 ) -> Response:
-    """The one answer to data, which must close."""
+    """The one response to data, which must close."""
     with shared.client(data) as client:
         response = client.response(head=to_head)
         assert response.closes, response
-        assert client.rest() == b"", "one answer, then the end"
+        assert client.rest() == b"", "one response, then the end"
         return response
 
 
@@ -222,42 +221,32 @@ def many_fields(number: int) -> bytes:
     return LINE + HOST + b"X: y\r\n" * (number - 1) + b"\r\n"
 
 
-def assert_limit(
-    shared: Running, make: Callable[[int], bytes], most: int,
-    good: int, refused: int,
-) -> None:
-    """Up to most it is answered, with one more it is refused."""
+# Rule, what makes a head of a size, the largest, its status, and that of
+# one with more.
+LIMITS = [
+    ("long-line", long_line, 8192, 404, 414),
+    ("long-head", long_head, 16384, 200, 431),
+    ("many-fields", many_fields, 100, 200, 431),
+]
+
+
+@in_web
+@by_rule(LIMITS)
+def test_limits(shared: Running, name: str) -> None:
+    assert len(long_line(100).split(b"\r\n")[0]) == 100
+    assert len(long_head(16384)) == 16384
+    assert many_fields(5).count(b":") == 5
+    ((make, most, good, refused),) = (r[1:] for r in LIMITS if r[0] == name)
     with shared.client(make(most)) as client:
         assert client.response().status == good
     for size in (most + 1, most + 2, most + 16, 4 * most):
         assert only_response(shared, make(size)).status == refused, size
 
 
-@in_web
-@rule("long-line")
-def test_long_line(shared: Running) -> None:
-    assert len(long_line(100).split(b"\r\n")[0]) == 100
-    assert_limit(shared, long_line, 8192, 404, 414)
-
-
-@in_web
-@rule("long-head")
-def test_long_head(shared: Running) -> None:
-    assert len(long_head(16384)) == 16384
-    assert_limit(shared, long_head, 16384, 200, 431)
-
-
-@in_web
-@rule("many-fields")
-def test_many_fields(shared: Running) -> None:
-    assert many_fields(5).count(b":") == 5
-    assert_limit(shared, many_fields, 100, 200, 431)
-
-
 @rule("limit-at-once")
 def test_limit_at_once(shared: Running) -> None:
     # Nothing more is sent and the head never ends: a server that waits
-    # for its end would answer with 408, or not at all.
+    # for its end would respond with 408, or not at all.
     for data, status in [
         (b"GET /" + b"x" * 8192, 414),
         (LINE + HOST + b"X: " + b"y" * 16384, 431),
@@ -314,7 +303,7 @@ def test_expect(shared: Running) -> None:
 
 FILLER = b"x" * 300_000
 LENGTH = HOST + b"Content-Length: 300000\r\n\r\n" + FILLER
-# Rule, what is sent, the status of the one answer.
+# Rule, what is sent, the status of the one response.
 LONG = [
     ("whole-refusal", b"GET /" + FILLER, 414),
     ("whole-refusal", LINE + HOST + b"X: " + FILLER, 431),
@@ -333,4 +322,4 @@ def test_whole_refusal(shared: Running, name: str) -> None:
         with shared.client() as client:
             client.send(data)
             responses = read_responses(client.rest())
-            assert [a.status for a in responses] == [status]
+            assert [each.status for each in responses] == [status]

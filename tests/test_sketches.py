@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import Recorder
 from tests.process import Running, eventually, started
 from tests.test_folders import difference
 from tools.common.raw_client import GET, Client, NoResponse
@@ -151,25 +150,6 @@ def test_every_rule_is_tried_or_left_out_for_a_reason() -> None:
     for name, reason in rules_seen.NOT_TRIED.items():
         assert RULES[name].part in rules_seen.PARTS
         assert len(reason) > 10
-
-
-def test_the_record_names_the_tests_that_failed() -> None:
-    recorder = Recorder("--sketches", Path("seen.json"))
-    for name in ("one", "two"):
-        report = pytest.TestReport(
-            f"tests/x.py::test_{name}[02-sketch]", ("", 0, ""), {},
-            "skipped" if name == "one" else "passed", None, "call",
-            user_properties=[("rule:silent", "02-sketch")],
-        )
-        if name == "one":
-            report.wasxfail = "what a sketch cannot do"
-        recorder.pytest_runtest_logreport(report)
-    run = recorder.result()
-    assert run.rules == {"silent": {
-        "02-sketch": rules_seen.Cell(passed=1, expected=1, why=["test_one"])
-    }}
-    assert rules_seen.broken(run, "02-sketch") == ["silent"]
-    assert not rules_seen.broken(run, "03-sketch")
 
 
 def test_the_bridge_to_the_servers() -> None:
