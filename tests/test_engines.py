@@ -19,9 +19,9 @@ from tests.process import (
     Running,
     alive,
     eventually,
-    has_read,
     running,
     started,
+    unread,
     why_no_uring,
 )
 from tests.seccomp import IO_URING_ENTER, IO_URING_REGISTER, IO_URING_SETUP
@@ -181,7 +181,7 @@ def test_worker_kind(kind: str, number: int, engine: str) -> None:
         for client in clients:
             client.send(GET)
         # What has arrived is served, also by threads.
-        assert eventually(lambda: all(map(has_read, clients)), PATIENCE)
+        assert eventually(lambda: not unread(clients), PATIENCE)
         process.signal(signal.SIGTERM)
         for client in clients:
             assert client.response().status == 200

@@ -22,11 +22,11 @@ from tests.process import (
     Running,
     eventually,
     ever_within,
-    has_read,
     load,
     options_of,
     readable,
     started,
+    unread,
 )
 from tests.test_waiting import (
     EARLY,
@@ -92,7 +92,7 @@ def seconds_to_end(process: Running, number: int) -> float:
 def under_way(process: Running, data: bytes) -> Client:
     """A client whose request the server has read."""
     client = process.client(data)
-    assert eventually(lambda: has_read(client), PATIENCE)
+    assert eventually(lambda: not unread([client]), PATIENCE)
     return client
 
 
