@@ -17,19 +17,17 @@ from tests.process import (
     HAS_GIL,
     PATIENCE,
     Running,
-    alive,
     eventually,
-    running,
     started,
     unread,
     why_no_uring,
 )
 from tests.seccomp import IO_URING_ENTER, IO_URING_REGISTER, IO_URING_SETUP
-from tests.test_faults import THREE, replaced
+from tests.test_faults import replaced
 from tests.test_running import assert_one_sentence, assert_refused, run
 from tools.bench.preflight import core_count
 from tools.common.launch import LaunchError
-from tools.common.raw_client import GET, GET_CLOSE, Client
+from tools.common.raw_client import GET
 from tools.servers import by_name
 
 STEP = range(7, 8)
@@ -194,60 +192,6 @@ def test_worker_kind(kind: str, number: int, engine: str) -> None:
 def test_a_worker_for_each_core() -> None:
     cores = core_count() if sys.platform == "linux" else 1
     assert f"({cores})" in " ".join(run(BARE, "--help").stdout.split())
-
-
-# Workers that die.
-
-
-def owners(process: Running, clients: list[Client]) -> list[int]:
-    """The worker (its pid) that has accepted each of these clients."""
-    found: dict[int, int] = {}
-    ports = [client.socket.getsockname()[1] for client in clients]
-
-    def all_found() -> bool:
-        for each in process.workers():
-            for connection in each.net_connections(kind="tcp"):
-                if connection.raddr:
-                    found[connection.raddr.port] = each.pid
-        return found.keys() >= {*ports}
-
-    assert eventually(all_found, PATIENCE)
-    return [found[port] for port in ports]
-
-
-@rule("worker-replaced", STEP)
-@ENGINES
-def test_no_client_is_turned_away(engine: str) -> None:
-    options = ("--engine", engine, "--delay", "1")
-    with running(BARE, *THREE, *options) as process:
-        crowd = [process.client(GET[:1]) for _ in range(24)]
-        pids = owners(process, crowd)
-        for client in crowd:
-            client.send(GET[1:])
-        victim = psutil.Process(pids[0])
-        victim.kill()
-        # Until then its ring may still accept.
-        assert eventually(lambda: not alive(victim), PATIENCE)
-        late = [process.client(GET_CLOSE) for _ in range(24)]
-        for client, pid in zip(crowd, pids, strict=True):
-            if pid != victim.pid:
-                assert client.response().status == 200, "it went on"
-                client.send(GET)
-        assert eventually(lambda: replaced(process, [victim]), PATIENCE)
-        for client in late:
-            assert client.response().status == 200, "it waited in a queue"
-        for client in crowd + late:
-            client.close()
-
-
-@rule("worker-replaced", STEP)
-def test_stop_while_a_worker_is_dead() -> None:
-    with started(BARE, *best(), *THREE) as process:
-        process.assert_serves()
-        process.workers()[1].kill()
-        process.signal(signal.SIGTERM)
-        process.assert_ends()
-        assert process.closing.count("\n") == 1
 
 
 # What a worker needs and cannot have.
