@@ -161,18 +161,17 @@ class Running(Launched):
         return Client(self.port, data, timeout=timeout or self.patience)
 
     def assert_serves(self, seconds: float | None = None) -> None:
-        """GET / is answered."""
+        """GET / has a response."""
         with self.client(GET_CLOSE, timeout=seconds) as client:
             response = client.response()
             assert response.status == 200, response
 
     def serves(self, seconds: float | None = None) -> bool:
-        """Is GET / answered?"""
-        try:
+        """Does GET / have a response?"""
+        with contextlib.suppress(NoResponse, OSError):
             self.assert_serves(seconds)
-        except (NoResponse, OSError):
-            return False
-        return True
+            return True
+        return False
 
     def workers(self) -> list[psutil.Process]:
         """The processes that serve, in 07."""
@@ -188,14 +187,11 @@ class Running(Launched):
         for client in clients:
             client.response()
             client.close()
-        seen = [(-1, -1)]
-
-        def settled() -> bool:
-            seen.append(self.at_rest())
-            return seen[-1] == seen[-2]
-
-        eventually(settled, 20, every=0.2)
-        descriptors, threads = seen[-1]
+        before, seen = (-1, -1), self.at_rest()
+        while before != seen:
+            time.sleep(0.2)
+            before, seen = seen, self.at_rest()
+        descriptors, threads = seen
         if self.server.name == "06-executor":  # makes them when it is busy
             threads = max(threads, 1 + min(32, (os.cpu_count() or 1) + 4))
         return descriptors, threads

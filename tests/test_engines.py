@@ -246,21 +246,6 @@ def test_too_few_descriptors_to_start(kind: str, engine: str) -> None:
 
 @rule("worker-unable", STEP)
 @LINUX
-@NEEDS_URING
-@pytest.mark.parametrize("number", ["1", "2"])
-def test_no_memory_for_a_ring(number: str) -> None:
-    # Root may lock any memory, and older kernels do not count a ring.
-    limit = ("sh", "-c", 'ulimit -l 0; exec "$0" "$@"')
-    with Running(BARE, ("--workers", number), through=limit) as process:
-        if gets_ready(process):
-            assert process.complaints == ""
-        else:
-            assert "(see ulimit -l)" in process.complaints
-            assert_ended(process)
-
-
-@rule("worker-unable", STEP)
-@LINUX
 @ENGINES
 @pytest.mark.parametrize("spare", [0, 1, 2])
 def test_a_worker_cannot_be_replaced(engine: str, spare: int) -> None:
