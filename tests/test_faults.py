@@ -201,7 +201,7 @@ def test_responses_never_mix(server: Server) -> None:
     with running(server, "--delay", "0.002") as process:
         before = process.warm_up()
         with ThreadPoolExecutor(30) as pool:
-            list(pool.map(lambda seed: talk(process, seed), range(45)))
+            list(pool.map(lambda seed: talk(process, seed), range(30)))
         process.assert_at_rest(before)
 
 

@@ -24,7 +24,7 @@ from tests.process import (
 )
 from tools.bench import preflight, strace
 from tools.bench.strace import StraceError
-from tools.common.raw_client import GET, GET_CLOSE, Client, NoResponse
+from tools.common.raw_client import GET, GET_CLOSE, Client
 from tools.servers import YES, Server
 
 WORKERS = 8  # threads where there is a pool
@@ -137,11 +137,10 @@ def wants_cores(process: Running) -> int:
     """
     clients = [process.client(GET_CLOSE) for _ in range(AT_ONCE)]
     seen: list[int] = []
-    while not all(client.received for client in clients):
+    while waiting := [client for client in clients if not client.received]:
         seen.append(sum(map(running_threads, process.processes())))
-        for client in clients:
-            with contextlib.suppress(NoResponse):
-                assert client.receive(0.001) or client.received
+        for client in readable(waiting, 0.005):
+            assert client.receive(1)
     for client in clients:
         client.close()
     return sorted(seen)[3 * len(seen) // 4]

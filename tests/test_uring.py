@@ -1,13 +1,13 @@
 """The engines of 07 as such: the same promises, kept in two ways.
 
-Each test here runs with both engines, so the emulated one is proved equal.
+Each test here runs with both engines, so the emulated one is proved equal;
+that they send files is proved over sockets.
 io_uring is tried with all the flags this kernel takes, and again with
 fewer and fewer, as an older kernel would take them.
 """
 
 import contextlib
 import errno
-import mmap
 import os
 import random
 import socket
@@ -17,7 +17,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,43 +262,6 @@ def test_cancel_receive(bench: Bench, stream: bool) -> None:
     bench.engine.receive(fd, stream)
     assert bench.next(RECEIVED)[3] == b"later"
     assert bench.engine.wait(block=False) == []
-
-
-def file_of(path: Path, data: bytes) -> mmap.mmap:
-    path.write_bytes(data)
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-
-
-def test_send_file(bench: Bench, tmp_path: Path) -> None:
-    data = random.Random(4).randbytes(5_000_000)
-    file = file_of(tmp_path / "file", data)
-    client, fd = bench.one()
-    for start, size in ((0, 5_000_000), (1, 1), (4097, 300_001)):
-        whole = len(b"head") + size
-        reading = BESIDE.submit(take, client.socket, whole)
-        sent = 0
-        while sent < whole:
-            head = b"head"[sent:]
-            skip = max(sent - 4, 0)
-            bench.engine.send_file(
-                fd, head, file, start + skip, min(size - skip, 262_144)
-            )
-            result = bench.next(SENT)[2]
-            assert 0 < result <= len(head) + 262_144
-            sent += result
-        assert sent == whole
-        assert reading.result() == b"head" + data[start : start + size]
-
-
-def test_a_file_that_became_short(bench: Bench, tmp_path: Path) -> None:
-    # Its pages are not there any more: an error, and no SIGBUS.
-    path = tmp_path / "file"
-    file = file_of(path, b"x" * 1_000_000)
-    _, fd = bench.one()
-    os.truncate(path, 0)
-    bench.engine.send_file(fd, b"", file, 500_000, 100_000)
-    assert bench.next(SENT)[2] == -errno.EFAULT
 
 
 @CLOSE

@@ -126,7 +126,7 @@ def dropped(
     beats = 0
     while left := [client for client in clients if client not in when]:
         now = since(begin)
-        most = HEAD_SECONDS + min(process.patience, PATIENCE / 3)
+        most = HEAD_SECONDS + min(process.patience, PATIENCE / 2)
         assert now < most, f"{len(left)} still open"
         if now >= beats:
             for client in left:
