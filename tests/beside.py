@@ -1,19 +1,14 @@
 """Tests that wait do so side by side: one session of them all.
 
 They mostly sleep, each with a server of its own, so there is no reason to
-sleep one after the other. Whoever is first starts those of all servers
+sleep one after the other. The first of them starts those of all servers
 that were chosen; each test then has the outcome of its own.
-
-All of them share the descriptors of one process, of which an ordinary
-login has 1,024 and macOS 256. So each test names how many it has open at
-most, and starts when so many are free.
 """
 
 import ast
 import contextlib
 import gc
 import inspect
-import os
 import re
 import resource
 import threading
@@ -28,8 +23,9 @@ import pytest
 from tools.common.raw_client import transcript
 
 AT_ONCE = 32
-FEW = 12  # descriptors: a server's two files, and some clients
-SPARE = 64  # for the process itself, and tests that run one by one
+WANTED = 8192  # descriptors for all of them; fewer, and they take longer
+FEW, MANY = 60, 230  # that a test has open at most; that one of a crowd has
+CROWD = threading.Semaphore(0)  # taken to have more than FEW open
 # One worker runs them. Who shares out the work has not imported the tests.
 NAMES = {
     name for path in Path(__file__).parent.rglob("test_*.py")
@@ -55,55 +51,21 @@ def parse_again(*given: Any, **named: Any) -> Any:
 ast.parse = parse_again  # pytest and traceback parse to show an error
 
 
-class Budget:
-    """Descriptors that tests take and give back."""
-
-    def __init__(self, size: int) -> None:
-        self.size = self.free = size
-        self.changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def take(self, number: int) -> Iterator[None]:
-        """Wait until so many are free."""
-        if number > self.size:
-            pytest.skip(
-                f"needs {number} descriptors more, and this process may "
-                f"open {limit()} (ulimit -n)"
-            )
-        with self.changed:
-            self.changed.wait_for(lambda: self.free >= number)
-            self.free -= number
-        try:
-            yield
-        finally:
-            with self.changed:
-                self.free += number
-                self.changed.notify_all()
-
-
 def limit() -> int:
-    """How many descriptors this process may open (RLIMIT_NOFILE)."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 10**6 if soft == resource.RLIM_INFINITY else soft
+    """How many descriptors this process may open, raised if it can be.
 
-
-def opened() -> int:
-    """How many descriptors this process has open."""
-    found = 0
-    for fd in range(min(limit(), 4096)):
-        with contextlib.suppress(OSError):
-            os.fstat(fd)
-            found += 1
-    return found
-
-
-def beside(
-    test: Callable[..., None], descriptors: int = FEW
-) -> Callable[..., None]:
-    """Run this test beside the others; all it takes are parameters.
-
-    descriptors: how many it has open at most.
+    An ordinary login has 1,024, macOS 256; both may have more if they ask.
     """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    most = WANTED if hard == unlimited else min(hard, WANTED)
+    if soft != unlimited and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most
+
+
+def beside(test: Callable[..., None]) -> Callable[..., None]:
+    """Run this test beside the others; all it takes are parameters."""
     signature = inspect.signature(test)
 
     def outcome(waited: Future[None], **parameters: object) -> None:
@@ -115,15 +77,29 @@ def beside(
     )
     outcome.__name__, outcome.__doc__ = test.__name__, test.__doc__
     outcome.test = test  # type: ignore[attr-defined]
-    outcome.descriptors = descriptors  # type: ignore[attr-defined]
     return outcome
 
 
 def beside_with(
     descriptors: int,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Like `beside`, for a test that has so many descriptors open."""
-    return lambda test: beside(test, descriptors)
+    """Beside, with so many descriptors open: no more than FEW."""
+    assert descriptors <= FEW
+    return beside
+
+
+def run(test: Callable[..., None], parameters: dict[str, Any]) -> None:
+    """Run a test in this thread, and close what it leaves open."""
+    try:
+        test(**parameters)
+    except BaseException as error:
+        # What its frames hold would stay open until the last.
+        traceback.clear_frames(error.__traceback__)
+        raise
+    finally:
+        for client in transcript:
+            if client.thread == threading.get_ident():
+                client.socket.close()
 
 
 @pytest.fixture(scope="session")
@@ -131,39 +107,23 @@ def all_waits(
     request: pytest.FixtureRequest,
 ) -> Iterator[dict[str, Future[None]]]:
     """node id -> what comes of that test."""
-    pool = ThreadPoolExecutor(AT_ONCE)
     gc.collect()  # what earlier tests have left
-    budget = Budget(limit() - opened() - SPARE)
+    free = limit()
+    number = max(1, min(AT_ONCE, (free - MANY) // FEW))
+    CROWD.release(max(1, (free - number * FEW) // MANY))
     waits = {}
-
-    def in_turn(
-        descriptors: int, test: Callable[..., None], **parameters: Any
-    ) -> None:
-        with budget.take(descriptors):
-            try:
-                test(**parameters)
-            except BaseException as error:
-                # What its frames hold would stay open until the last.
-                traceback.clear_frames(error.__traceback__)
-                raise
-            finally:
-                for client in transcript:
-                    if client.thread == threading.get_ident():
-                        client.socket.close()
-
     items: list[Any] = [*request.session.items]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-    for item in items:
-        if test := getattr(getattr(item, "function", None), "test", None):
-            parameters = {
-                name: item.callspec.params[name]
-                for name in inspect.signature(test).parameters
-            }
-            waits[item.nodeid] = pool.submit(
-                in_turn, item.function.descriptors, test, **parameters
-            )
-    yield waits
-    pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(number) as pool:
+        for item in items:
+            if test := getattr(getattr(item, "function", None), "test", None):
+                parameters = {
+                    name: item.callspec.params[name]
+                    for name in inspect.signature(test).parameters
+                }
+                waits[item.nodeid] = pool.submit(run, test, parameters)
+        yield waits
+        pool.shutdown(cancel_futures=True)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import contextlib
 import functools
 import re
 import signal
-from collections import Counter
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,6 @@ from tools.servers import (
 )
 
 SERVERS_KEY = pytest.StashKey[tuple[Server, ...]]()
-THOROUGH_KEY = pytest.StashKey[Counter[str]]()  # thorough tests per folder
 SHOWN = 600  # bytes of what was sent and received beside a failure
 
 
@@ -88,7 +87,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if conformance.asked(config):
         config.option.all = True  # only a whole run is written
-    config.stash[THOROUGH_KEY] = Counter()
     config.stash[SERVERS_KEY] = SERVERS
     given, step = config.getoption("--server"), config.getoption("--step")
     if given:
@@ -107,7 +105,9 @@ def own_server(path: Path, step: str | None) -> Server:
     """The list's entry for somebody's own server file."""
     if not path.is_file():
         raise pytest.UsageError(f"There is no server file {path}.")
-    number = step or step_in(path) or "2"
+    # The number the file or the folders above it begin with, if any.
+    found = re.findall(r"/0?([1-7])(?![0-9])", str(path))
+    number = step or (found or ["2"])[-1]
     steps = [
         s for s in SERVERS
         if str(s.step) == number.lstrip("0") or s.name == number
@@ -117,28 +117,9 @@ def own_server(path: Path, step: str | None) -> Server:
         raise pytest.UsageError(
             f"--step is 01 to 07, {names}, not {number!r}."
         )
-    same = [s for s in steps if Path(s.file).name == path.name]
-    like = (same or steps)[0]
-    return Server(
-        "own", like.step, str(path), "your own server", like.waits,
-        like.lessons, like.workers, exempt=like.exempt,
-        kept_since=like.kept_since,
-    )
-
-
-def step_in(path: Path) -> str | None:
-    """The number a file or the folders above it begin with, if any."""
-    found = re.findall(r"/0?([1-7])(?![0-9])", str(path))
-    return found[-1] if found else None
-
-
-def pytest_report_header(config: pytest.Config) -> str | None:
-    (own, *_) = config.stash[SERVERS_KEY]
-    if not config.getoption("--server"):
-        return None
-    return (
-        f"server: {own.file}, expected to do what step {own.step:02} does "
-        "(--step NN says otherwise)"
+    like = next((s for s in steps if s.path.name == path.name), steps[0])
+    return replace(
+        like, name="own", file=str(path), title="your own server", options=()
     )
 
 
@@ -212,7 +193,6 @@ def pytest_collection_modifyitems(
     own = bool(config.getoption("--server") or config.getoption("--sketches"))
     alone = own or bool(OTHER)  # the shared tests
     everything = config.getoption("--all")
-    thorough = config.stash[THOROUGH_KEY]
     chosen, left = [], []
     for item in items:
         server = server_of(item)
@@ -226,11 +206,9 @@ def pytest_collection_modifyitems(
             continue  # a rule in a table, which is not about this server
         if server in SKETCHES and not mark:
             continue
-        if item.get_closest_marker("thorough"):
-            thorough[item.path.parent.name] += 1
-            if not everything:
-                left.append(item)
-                continue
+        if item.get_closest_marker("thorough") and not everything:
+            left.append(item)
+            continue
         chosen.append(item)
         if server in SKETCHES:
             expect_broken(item, server, config.getoption("--sketches"))
@@ -242,40 +220,17 @@ def pytest_collection_modifyitems(
     items[:] = chosen
     if left:
         config.hook.pytest_deselected(items=left)
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["thorough"] = dict(thorough)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """What a worker of pytest-xdist has counted; all count the same."""
-    if counted := getattr(node, "workeroutput", {}).get("thorough"):
-        node.config.stash[THOROUGH_KEY] = Counter(counted)
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say which run it was, and what the other one adds."""
-    thorough = config.stash[THOROUGH_KEY]
-    run = sum(
-        len([each for each in reports if getattr(each, "when", "") == "call"])
-        for reports in terminalreporter.stats.values()
-    )
-    number = thorough.total()
-    if config.getoption("--all"):
-        terminalreporter.line(
-            f"This was the whole run (--all): {run:,} tests, {number:,} of "
-            "them not in the quick one."
-        )
-        return
-    parts = ", ".join(
-        f"{count:,} in {name}" for name, count in thorough.most_common()
-    )
+    everything = config.getoption("--all")
     terminalreporter.line(
-        f"This was the quick run: {run:,} tests. ./test.sh --all adds "
-        f"{number:,} thorough ones{f': {parts}' * bool(parts)}; and the "
-        "contract for the exercises' solutions."
+        "This was the whole run (--all)." if everything else
+        "This was the quick run: ./test.sh --all adds the thorough tests, "
+        "and the contract for the exercises' solutions."
     )
 
 
@@ -431,41 +386,22 @@ def clean_start(request: pytest.FixtureRequest, one_server: Shared) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(
-    pyfuncitem: pytest.Function,
-) -> Generator[None, object, object]:
-    """A test that has to see processes is skipped where it cannot."""
-    with skipped_if_unseen():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any],
-) -> Generator[None, object, object]:
-    """Likewise what its fixtures have to see."""
-    with skipped_if_unseen():
-        return (yield)
-
-
-@contextlib.contextmanager
-def skipped_if_unseen() -> Iterator[None]:
-    try:
-        yield
-    except (UnseenError, psutil.Error, IndexError):  # psutil raises all three
-        try:
-            check_seen()
-        except UnseenError as error:
-            pytest.skip(str(error))
-        raise
-
-
-@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the rule, the server, what was sent and what came back."""
+    """Show the rule, the server, what was sent and what came back.
+
+    A test that has to see processes is skipped where none can be seen.
+    """
     report = yield
+    # psutil raises all three.
+    blind = UnseenError, psutil.Error, IndexError
+    if call.excinfo and call.excinfo.errisinstance(blind):
+        try:
+            check_seen()
+        except UnseenError as error:
+            report.outcome = "skipped"
+            report.longrepr = str(item.path), 0, f"Skipped: {error}"
     server = server_of(item)
     place = report.longrepr
     if server is not None and isinstance(place, ExceptionRepr):

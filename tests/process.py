@@ -25,6 +25,7 @@ from tools.servers import SKETCHES, Server
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
 SHORT = 8.0  # of patience with a sketch, which may never answer
 SKETCH_PAGE = b"hello\n"
+QUEUES = Path("/proc/net/tcp")  # what has not been read yet
 # What runs the servers: our own Python, unless SEVEN_PYTHON names another.
 OTHER = os.environ.get("SEVEN_PYTHON", "")
 PYTHON = OTHER or sys.executable
@@ -61,22 +62,26 @@ def ever_within(seconds: float, attempt: Callable[[], float]) -> bool:
     return any(attempt() < seconds for _ in range(5))
 
 
-def has_read(client: Client) -> bool:
-    """Has the server read all that this client sent?
+def unread(clients: Iterable[Client]) -> list[Client]:
+    """The clients of which the server has not read all that they sent.
 
     Its kernel says so on Linux; elsewhere it has had the time to.
     """
-    table = Path("/proc/net/tcp")
-    if not table.exists():
+    if not QUEUES.exists():
         time.sleep(0.3)
-        return True
-    ends = client.socket.getpeername(), client.socket.getsockname()
-    ports = [f"{port:04X}" for _, port in ends]
-    for line in table.read_text().splitlines()[1:]:
-        _, here, there, _, queues, *_ = line.split()
-        if [here[-4:], there[-4:]] == ports:
-            return queues.endswith(":00000000")
-    return False
+        return []
+    empty = set()  # the ports of connections without unread bytes
+    for line in QUEUES.read_text().splitlines()[1:]:
+        _, here, there, _, queues, *_ = line.split(None, 5)
+        if queues.endswith(":00000000"):
+            empty.add((here[-4:], there[-4:]))
+    return [
+        client for client in clients
+        if tuple(
+            f"{port:04X}" for _, port in
+            (client.socket.getpeername(), client.socket.getsockname())
+        ) not in empty
+    ]
 
 
 def readable(clients: Iterable[Client], seconds: float) -> list[Client]:
@@ -156,18 +161,17 @@ class Running(Launched):
         return Client(self.port, data, timeout=timeout or self.patience)
 
     def assert_serves(self, seconds: float | None = None) -> None:
-        """GET / is answered."""
+        """GET / has a response."""
         with self.client(GET_CLOSE, timeout=seconds) as client:
             response = client.response()
             assert response.status == 200, response
 
     def serves(self, seconds: float | None = None) -> bool:
-        """Is GET / answered?"""
-        try:
+        """Does GET / have a response?"""
+        with contextlib.suppress(NoResponse, OSError):
             self.assert_serves(seconds)
-        except (NoResponse, OSError):
-            return False
-        return True
+            return True
+        return False
 
     def workers(self) -> list[psutil.Process]:
         """The processes that serve, in 07."""
@@ -183,14 +187,11 @@ class Running(Launched):
         for client in clients:
             client.response()
             client.close()
-        seen = [(-1, -1)]
-
-        def settled() -> bool:
-            seen.append(self.at_rest())
-            return seen[-1] == seen[-2]
-
-        eventually(settled, 20, every=0.2)
-        descriptors, threads = seen[-1]
+        before, seen = (-1, -1), self.at_rest()
+        while before != seen:
+            time.sleep(0.2)
+            before, seen = seen, self.at_rest()
+        descriptors, threads = seen
         if self.server.name == "06-executor":  # makes them when it is busy
             threads = max(threads, 1 + min(32, (os.cpu_count() or 1) + 4))
         return descriptors, threads

@@ -1,16 +1,14 @@
 """Faults: resets, nonsense, no descriptors left, a worker killed."""
 
 import functools
-import os
 import random
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
-import pytest
 
-from tests.beside import beside_with
+from tests.beside import beside
 from tests.marks import rule, slow
 from tests.process import (
     PATIENCE,
@@ -36,12 +34,12 @@ UNKNOWN = GET.replace(b"GET", b"BREW")
 
 
 # What is sent before a client leaves, and how it does: "early" at once,
-# "part" with ten bytes of the answer read, "answer" with the whole of it,
+# "part" with ten bytes of the response read, "whole" with all of it,
 # "half" after closing its side, "close" orderly.
 MOMENTS = [
     (b"", "early"), (GET[:20], "early"), (GET, "early"),
     (GET + GET + MISSING + GET[:9], "early"), (GET, "part"),
-    (GET, "answer"), (GET, "half"), (UNKNOWN, "answer"),
+    (GET, "whole"), (GET, "half"), (UNKNOWN, "whole"),
     (b"GET /" + b"x" * 100_000, "early"), (GET, "close"),
 ]
 
@@ -50,7 +48,7 @@ def leave(client: Client, data: bytes, how: str) -> None:
     client.send(data)
     if how == "part":
         client.socket.recv(10)
-    elif how == "answer":
+    elif how == "whole":
         client.response()
     elif how == "half":
         client.half_close()
@@ -62,7 +60,7 @@ def leave(client: Client, data: bytes, how: str) -> None:
 
 @slow
 @rule("reset")
-@beside_with(60)
+@beside
 def test_resets(server: Server) -> None:
     # Others' connections go on while clients vanish around them. And
     # running() looks at stderr in the end: no traceback.
@@ -90,14 +88,14 @@ def test_resets(server: Server) -> None:
 
 @slow
 @rule("reset")
-@beside_with(60)
+@beside
 def test_pipelined_then_vanished(server: Server) -> None:
-    # Five answers are due when the client goes: the first send may fail,
+    # Five responses are due when the client goes: the first send may fail,
     # or the second, when the first has brought a reset.
     with running(server, "--delay", "0.05") as process:
         before = process.warm_up()
         # Three times: on a busy machine, a client that wants to leave
-        # early may leave after its answer.
+        # early may leave after its response.
         for how in ("early", "part", "close") * 3:
             leave(process.client(), 5 * GET, how)
             process.assert_serves()
@@ -164,12 +162,9 @@ def test_nonsense(server: Server) -> None:
         answered = 0
         for _ in range(NONSENSE // at_once):
             transcript.clear()
-            clients = []
-            for _ in range(at_once):
-                client = process.client(damaged(draw))
-                client.half_close()
-                clients.append(client)
+            clients = [process.client(damaged(draw)) for _ in range(at_once)]
             for client in clients:
+                client.half_close()
                 answered += bool(read_responses(client.rest()))
                 client.reset()  # leaves no TIME_WAIT behind
         assert answered > NONSENSE / 2, "most are complete enough"
@@ -198,7 +193,7 @@ def talk(process: Running, seed: int) -> None:
                     assert response.status == status, (seed, request, response)
                     assert (len(response.body) == 249) == (request == GET)
             client.half_close()
-            assert client.rest() == b"", "more answers than requests"
+            assert client.rest() == b"", "more responses than requests"
 
 
 @rule("never-mixed")
@@ -206,9 +201,7 @@ def test_responses_never_mix(server: Server) -> None:
     with running(server, "--delay", "0.002") as process:
         before = process.warm_up()
         with ThreadPoolExecutor(30) as pool:
-            done = [pool.submit(talk, process, seed) for seed in range(45)]
-            for each in done:
-                each.result()
+            list(pool.map(lambda seed: talk(process, seed), range(30)))
         process.assert_at_rest(before)
 
 
@@ -223,29 +216,65 @@ def replaced(
     return len(pids) == number and pids.isdisjoint(v.pid for v in victims)
 
 
-@rule("worker-killed", steps=range(7, 8))
+def owners(process: Running, clients: list[Client]) -> list[int]:
+    """The worker (its pid) that has accepted each of these clients."""
+    found: dict[int, int] = {}
+    ports = [client.socket.getsockname()[1] for client in clients]
+
+    def all_found() -> bool:
+        for each in process.workers():
+            for connection in each.net_connections(kind="tcp"):
+                if connection.raddr:
+                    found[connection.raddr.port] = each.pid
+        return found.keys() >= {*ports}
+
+    assert eventually(all_found, PATIENCE)
+    return [found[port] for port in ports]
+
+
+@rule("worker-killed", range(7, 8))
+@rule("worker-replaced", range(7, 8))
 def test_worker_killed(server: Server) -> None:
-    with running(server, *THREE) as process:
+    with running(server, *THREE, "--delay", "1") as process:
         at_rest = process.warm_up()
-        for number in (1, 2, 1):  # again and again
-            victims = process.workers()[:number]
-            others = process.workers()[number:]
-            for each in victims:
-                each.kill()
-            # Nobody who comes meanwhile is turned away by the others, and
-            # what had been waiting for the dead worker is lost at most.
-            answered = sum(process.serves() for _ in range(20))
-            assert answered >= 5, f"{answered} of 20 were answered"
-            done = functools.partial(replaced, process, victims)
-            assert eventually(done, PATIENCE), process.workers()
-            assert all(map(alive, others)), "they had nothing to do with it"
-            for _ in range(20):
-                process.assert_serves()
+        crowd = [process.client(GET[:1]) for _ in range(24)]
+        pids = owners(process, crowd)
+        steady = [
+            client for client, pid in zip(crowd, pids, strict=True)
+            if pid == pids[0]
+        ]
+        for client in crowd:
+            client.send(GET[1:])
+        victims = [w for w in process.workers() if w.pid != pids[0]]
+        for each in victims:
+            each.kill()
+        # Until then its ring may still accept.
+        assert eventually(lambda: not any(map(alive, victims)), PATIENCE)
+        late = [process.client(GET_CLOSE) for _ in range(24)]
+        for client in steady:
+            assert client.response().status == 200, "it went on"
+            client.send(GET)
+        done = functools.partial(replaced, process, victims)
+        assert eventually(done, PATIENCE), process.workers()
+        assert pids[0] in [each.pid for each in process.workers()]
+        for client in steady + late:
+            assert client.response().status == 200, "it waited in a queue"
+        for client in crowd + late:
+            client.close()
         process.assert_at_rest(at_rest)
 
 
+@rule("worker-replaced", range(7, 8))
+def test_stop_while_a_worker_is_dead(server: Server) -> None:
+    with started(server, *THREE) as process:
+        process.assert_serves()
+        process.workers()[1].kill()
+        process.signal(signal.SIGTERM)
+        process.assert_ends()
+        assert process.closing.count("\n") == 1
+
+
 @rule("parent-killed", steps=range(7, 8))
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def test_parent_killed(server: Server) -> None:
     with started(server, *THREE) as process:
         process.assert_serves()

@@ -1,33 +1,123 @@
-"""Clients that let a server wait: silent, slow, idle, never reading.
+"""The four rules of time in web.py, on each server's own way to wait.
 
-All side by side. A server's time begins when it accepts, so ours begins
-before we connect: then none can come too early by our fault. That its
-time is not longer, test_connection.py says with a clock of its own; here
-only what happens first counts, however slow the machine is.
+A request that has arrived is never timed out; the deadlines for a head and
+for lingering are absolute; progress is bytes that the client took; a server
+that lingers reads until its deadline. test_connection.py proves them with a
+clock of its own; here only what happens first counts, however slow the
+machine is. A server's time begins when it accepts, so ours begins before we
+connect, and where we were too slow ourselves nothing is said.
 """
 
 import contextlib
+import itertools
+import re
+import signal
 import socket
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.beside import beside, beside_with
-from tests.marks import rule, slow
-from tests.process import PYPY, Running, eventually, readable, running, take
-from tools.common.raw_client import GET, GET_CLOSE, HOST, Client
-from tools.servers import YES, Server
+import pytest
 
-HEAD_SECONDS = 10.0
+from tests.beside import CROWD, beside
+from tests.marks import rule, slow
+from tests.process import (
+    PATIENCE,
+    PYPY,
+    Running,
+    eventually,
+    readable,
+    running,
+    started,
+    take,
+)
+from tools.common.raw_client import GET, GET_CLOSE, HOST, Client, NoResponse
+from tools.servers import SERVERS, YES, Server
+
+HEAD_SECONDS, SEND_SECONDS = 10.0, 10.0
 IDLE_SECONDS = 5.0
+LINGER_SECONDS, LINGER_MOST = 1.0, 10.0
 EARLY = 0.5  # a server may round
-PATIENCE = 30.0  # on top of it, for a very busy machine
-REFUSED = (b"", b"HTTP/1.1 408 Request Timeout")
+SPINNING = 2.5  # seconds of CPU: half the time that it has to stop
+OURS = [each for each in SERVERS if each.step > 1]
+KEEPING = [each for each in OURS if each.lessons["keep_alive"] == YES]
+
+
+def named(servers: list[Server]) -> pytest.MarkDecorator:
+    """A test of ours, not for the record of the rules."""
+    return pytest.mark.parametrize(
+        "each", servers, ids=lambda each: f"time-{each.name}"
+    )
+
+
+def since(moment: float) -> float:
+    """Seconds since a moment, by our own clock."""
+    return time.monotonic() - moment
+
+
+@contextlib.contextmanager
+def paused(process: Running) -> Iterator[None]:
+    """None of a server's processes runs meanwhile."""
+    stopped = process.processes()
+    for each in stopped:
+        each.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for each in stopped:
+            each.send_signal(signal.SIGCONT)
+
+
+def served(clients: list[Client]) -> bool:
+    """Does each of them get its page?"""
+    try:
+        return {client.response().status for client in clients} == {200}
+    except (OSError, NoResponse):
+        return False
+
+
+# A request that has arrived is never timed out.
+
+
+@named(OURS)
+@pytest.mark.parametrize(("first", "seconds"), [
+    (0, IDLE_SECONDS + 1),
+    pytest.param(1000, 2 * HEAD_SECONDS, marks=pytest.mark.thorough),
+])
+@slow
+@beside
+def test_what_arrived_during_a_pause(
+    each: Server, first: int, seconds: float
+) -> None:
+    # The deadline passes while the server does not run: that for another
+    # request, or with a part of a head that for the rest. And this is more
+    # than arrives in one piece.
+    head = GET_CLOSE[:-2] + b"X: " + b"x" * 9_000 + b"\r\n\r\n"
+    with running(each) as process:
+        begin = time.monotonic()
+        kept = [process.client() for _ in range(2 * (each in KEEPING))]
+        for client in kept:
+            client.ask(GET)
+        clients = [*kept, process.client()]
+        for client in clients:
+            client.send(head[:first])
+        if each in KEEPING:  # by now the others have been read
+            process.assert_serves()
+        with paused(process):
+            late = since(begin) > IDLE_SECONDS - EARLY
+            for client in clients:
+                client.send_if_open(head[first:])
+            time.sleep(seconds)
+        assert served(clients) or late, "lost"
+
+
+# The deadline for a head is absolute, and so is the idle one.
 
 
 def dropped(
-    clients: list[Client], dribble: bytes = b"", more: float = PATIENCE
+    process: Running, clients: list[Client], dribble: bytes = b""
 ) -> list[float]:
-    """Wait until each has been dropped: after how many seconds.
+    """Wait until each has been dropped: at which moments.
 
     Each sends one more byte of dribble each second.
     """
@@ -35,21 +125,17 @@ def dropped(
     when: dict[Client, float] = {}
     beats = 0
     while left := [client for client in clients if client not in when]:
-        now = time.monotonic() - begin
-        assert now < HEAD_SECONDS + more, f"{len(left)} still open"
+        now = since(begin)
+        most = HEAD_SECONDS + min(process.patience, PATIENCE / 2)
+        assert now < most, f"{len(left)} still open"
         if now >= beats:
             for client in left:
                 client.send_if_open(dribble[beats : beats + 1])
             beats += 1
         for client in readable(left, 0.1):
             if not client.receive(1):
-                when[client] = time.monotonic() - begin
+                when[client] = time.monotonic()
     return [when[client] for client in clients]
-
-
-def patience(process: Running) -> float:
-    """Seconds on top of what it may take: little with a sketch."""
-    return min(PATIENCE, process.patience)
 
 
 def assert_dropped(
@@ -58,18 +144,19 @@ def assert_dropped(
     """All are dropped after 10 s, with a 408 or without a word."""
     begin = time.monotonic()
     clients = [process.client(data) for data in begun]
-    before = time.monotonic() - begin
-    took = before + min(dropped(clients, dribble, patience(process)))
+    took = min(dropped(process, clients, dribble)) - begin
     assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s already"
     for client in clients:
-        assert client.received.split(b"\r\n")[0] in REFUSED
+        assert client.received.split(b"\r\n")[0] in (
+            b"", b"HTTP/1.1 408 Request Timeout"
+        )
         client.close()
     process.assert_serves()
 
 
 @slow
 @rule("silent")
-@beside_with(60)
+@beside
 def test_silent(server: Server) -> None:
     with running(server) as process:
         before = process.warm_up()
@@ -106,9 +193,8 @@ def test_idle(server: Server) -> None:
         begin = time.monotonic()
         for client in (*clients, clients[0]):
             client.ask(GET)
-        before = time.monotonic() - begin
-        last, *others = dropped([begun, *clients])
-        assert before + min(others) >= IDLE_SECONDS - EARLY
+        last, *others = dropped(process, [begun, *clients])
+        assert min(others) - begin >= IDLE_SECONDS - EARLY
         assert max(others) <= last
         for client in clients:
             responses = client.received.count(b"HTTP/1.1")
@@ -120,12 +206,12 @@ def test_idle(server: Server) -> None:
 
 @slow
 @rule("spare")
-@beside_with(30)
+@beside
 def test_spare_connection(server: Server) -> None:
     # Browsers open a second connection in advance and leave it silent.
     with running(server) as process:
         spares = [process.client()]
-        process.assert_serves(HEAD_SECONDS + patience(process))
+        process.assert_serves(HEAD_SECONDS + process.patience)
         # Many at once must not make it worse for those after them, once
         # they have left.
         spares += [process.client() for _ in range(20)]
@@ -134,9 +220,12 @@ def test_spare_connection(server: Server) -> None:
         process.assert_serves()
 
 
+# Progress is bytes that the client took.
+
+
 @slow
 @rule("slow-reader")
-@beside_with(60)
+@beside
 def test_slow_reader(server: Server) -> None:
     with running(server, "--delay", "0") as process:
         rest = process.warm_up()
@@ -144,7 +233,7 @@ def test_slow_reader(server: Server) -> None:
         begin = time.monotonic()
         client = Client(process.port, receive_buffer=4096)
         client.socket.settimeout(4)
-        # 120,000 requests in 5 MB, answers of more than 40 MB: it stops
+        # 120,000 requests in 5 MB, responses of more than 40 MB: it stops
         # reading at some point, or hangs up.
         with contextlib.suppress(OSError):
             for _ in range(300):
@@ -157,13 +246,13 @@ def test_slow_reader(server: Server) -> None:
 
         for _ in range(4):  # it may have little of the CPU, and be busy
             spent = process.cpu()
-            dropped = eventually(gone, 3 * PATIENCE, 0.1)
+            dropped = eventually(gone, PATIENCE, 0.1)
             if dropped or process.cpu() < spent + 0.2:
                 break
         assert dropped, "not dropped"
-        took = time.monotonic() - begin
         if server.lessons["keep_alive"] == YES:
-            assert took >= HEAD_SECONDS - EARLY, f"after {took:.1f} s"
+            took = since(begin)
+            assert took >= SEND_SECONDS - EARLY, f"after {took:.1f} s"
         grown = (peak - memory) / 2**20
         most = 64 if PYPY else 16  # PyPy collects garbage later
         assert grown < most, f"memory grew by {grown:.0f} MiB"
@@ -172,35 +261,69 @@ def test_slow_reader(server: Server) -> None:
         process.assert_at_rest(rest)
 
 
+@named(KEEPING)
 @slow
-@rule("slow-reader", range(7, 8))  # of the others, see test_connection.py
 @beside
-def test_reader_with_breaks_is_kept(server: Server) -> None:
+def test_reader_with_breaks_is_kept(each: Server) -> None:
     # Slow is not stopped: each break is shorter than 10 s, together they
     # are longer. After each we take more than the kernel's buffers hold,
     # since a server sees progress only when it can write again.
-    number = 42_000
-    with running(server, "--delay", "0") as process:
-        with (
-            Client(process.port, receive_buffer=1 << 16, timeout=60) as client,
-            ThreadPoolExecutor(1) as pool,
-        ):
-            sending = pool.submit(client.send, GET * number + GET_CLOSE)
-            size = 0
-            for _ in range(2):
-                time.sleep(HEAD_SECONDS / 2 + EARLY)
-                size += len(take(client.socket, 7_000_000))
-            size += len(take(client.socket))
-            sending.result()
-        assert size > number * 249, f"only {size} bytes came"
+    number, longest = 42_000, 0.0
+    with (
+        running(each, "--delay", "0") as process,
+        Client(process.port, receive_buffer=1 << 16, timeout=60) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        sending = pool.submit(client.send_if_open, GET * number + GET_CLOSE)
+        size = 0
+        for _ in range(2):
+            begin = time.monotonic()
+            time.sleep(SEND_SECONDS / 2 + EARLY)
+            longest = max(longest, since(begin))
+            size += len(take(client.socket, 7_000_000))
+        size += len(take(client.socket))
+        sending.result()
+        late = longest > SEND_SECONDS - EARLY
+        assert size > number * 249 or late, f"only {size} bytes came"
+
+
+# A server that lingers reads until its deadline, which is absolute.
+
+
+@rule("drain-ends")
+@beside
+def test_draining_ends(server: Server) -> None:
+    # It closes by itself, though our side is still open and even sends;
+    # but not before its time, unless we were silent for a second.
+    data = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
+    with running(server) as process:
+        moments = [time.monotonic()]
+        with process.client(data) as client:
+            assert client.response().status == 405
+            client.rest()
+
+            def closed() -> bool:
+                moments.append(time.monotonic())
+                return not client.send_if_open(b"x")
+
+            assert eventually(
+                closed, LINGER_MOST + process.patience, 0.05
+            ), "the server keeps it open"
+        took = moments[-1] - moments[0]
+        silent = max(b - a for a, b in itertools.pairwise(moments))
+        if server in OURS and silent < LINGER_SECONDS - EARLY:
+            assert took > LINGER_MOST - EARLY, f"after {took:.1f} s"
+
+
+# And no descriptors to accept with.
 
 
 @slow
 @rule("no-descriptors")
-@beside_with(160)
+@beside
 def test_no_descriptors_left(server: Server) -> None:
     limit, crowd = 48, 150
-    with running(server, descriptors=limit) as process:
+    with CROWD, started(server, descriptors=limit) as process:
         process.assert_serves()
         clients = [connecting(process.port) for _ in range(crowd)]
         # Quickly full, where connections are taken at all.
@@ -214,26 +337,14 @@ def test_no_descriptors_left(server: Server) -> None:
         for client in clients:
             client.close()
         process.assert_serves()
-        process.assert_serves()
-
-
-@rule("drain-ends")
-@beside_with(60)
-def test_draining_ends(server: Server) -> None:
-    # The server drains for a moment only: then it closes by itself,
-    # though our side is still open and even sends.
-    data = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
-    with running(server) as process:
-        rest, _ = process.warm_up()
-        with process.client(data) as client:
-            assert client.response().status == 405
-            client.rest()
-
-            def closed() -> bool:
-                client.send_if_open(b"x")
-                return process.descriptors() <= rest
-
-            assert eventually(closed, PATIENCE), "the server keeps it open"
+        # Nor is it a reason to spin when it stops.
+        clients = [connecting(process.port) for _ in range(crowd)]
+        process.signal(signal.SIGTERM)
+        process.assert_ends()
+        for client in clients:
+            client.close()
+    used = re.findall(r"([\d.]+) s (?:user|system)", process.closing)
+    assert sum(map(float, used)) - spent < SPINNING, process.closing
 
 
 def connecting(port: int) -> socket.socket:
