@@ -111,6 +111,26 @@ def test_what_arrived_during_a_pause(
         assert served(clients) or late, "lost"
 
 
+@pytest.mark.thorough
+@named([each for each in KEEPING if each.step != 3 and "ex" not in each.name])
+@slow
+@beside
+def test_what_arrived_during_a_turn(each: Server) -> None:
+    # Another client's work takes longer than the deadline.
+    missing = GET.replace(b"/ ", b"/missing ")
+    workers = ["--workers", "1"] if each.workers else []
+    with running(each, "--compute", "250000000", *workers) as process:
+        kept = process.client()
+        kept.send(missing)
+        assert kept.response().status == 404
+        busy = process.client(GET_CLOSE)
+        spent = process.cpu()
+        assert eventually(lambda: process.cpu() > spent + 0.5, PATIENCE)
+        kept.send(missing)
+        assert kept.response(timeout=10 * PATIENCE).status == 404
+        assert busy.response(timeout=10 * PATIENCE).status == 200
+
+
 # The deadline for a head is absolute, and so is the idle one.
 
 

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -713,6 +714,61 @@ def test_the_lines_of_the_page(group: Class) -> None:
     assert [row[:3] for row in moodle[1:]] == [
         ["Participant 7", "anna", most], ["", "ben", "0"], ["", "cleo", ""],
     ]
+
+
+def autograded(folder: Path, *words: str, **names: str) -> None:
+    """Run a program of the page, with our ./learn.sh in this folder."""
+    script = folder / "learn.sh"
+    script.write_text(
+        f"#!/bin/sh\ncd {shlex.quote(str(ROOT))}\nSEVEN_CALLER=$OLDPWD exec "
+        f'{shlex.quote(sys.executable)} -m tools.learn "$@"\n'
+    )
+    script.chmod(0o755)
+    work = folder / "submission"
+    (work / "02.1").mkdir(parents=True)
+    (work / "02.1" / "server.py").write_text("x = (\n")
+    for git in (["init", "-q"], ["add", "learn.sh"],
+                ["commit", "-qm", "x"], ["tag", "v1.0.0"]):
+        subprocess.run(
+            ["git", "-c", "user.name=x", "-c", "user.email=x@x", *git],
+            cwd=folder, check=True,
+        )
+    subprocess.run(words, cwd=work, check=True, env=os.environ | names)
+
+
+@pytest.mark.thorough
+def test_gradescope(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    script = (FILES / "gradescope" / "run_autograder").read_text()
+    for name, here in (("/opt/seven-servers", tmp_path),
+                       ("/autograder", tmp_path),
+                       ("/tmp/graded", tmp_path / "graded")):
+        assert name in script
+        script = script.replace(name, str(here))
+    autograded(tmp_path, "bash", "-c", script)
+    found = json.loads((tmp_path / "results" / "results.json").read_text())
+    (test,) = found["tests"]
+    assert (test["score"], test["max_score"]) == (0, FIRST.minutes)
+    assert test["status"] == "failed" and "SyntaxError" in test["output"]
+
+
+@pytest.mark.thorough
+def test_classroom_50(tmp_path: Path) -> None:
+    names = ("CLASSROOM", "ASSIGNMENT", "ASSIGNMENT_TYPE", "USERNAME",
+             "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL")
+    autograded(
+        tmp_path, sys.executable, str(FILES / "classroom50/autograder.py"),
+        **dict.fromkeys(names, "x"), SEVEN_SOURCE=f"file://{tmp_path}",
+    )
+    text = (tmp_path / "submission" / "result.json").read_text()
+    found = json.loads(text)
+    # By schemas/result-v1.schema.json of foundation50/classroom50.
+    assert {*found} == {
+        "schema", "classroom", "assignment", "assignment_type", "owner",
+        "submission", "commit", "release", "review", "datetime", "score",
+        "max-score", "tests",
+    }
+    assert found["score"] == 0 and not found["tests"][0]["passed"]
 
 
 def test_the_workflow() -> None:
