@@ -14,7 +14,8 @@ def main() -> str | int:
     parser.add_argument("command", choices=["picture"])
     parser.parse_args()
     try:
-        for file in picture.write():
+        for file, text in picture.drawn().items():
+            file.write_text(text, encoding="utf-8")
             print(f"{file.relative_to(ROOT)} written")
     except SiteError as error:
         return str(error)

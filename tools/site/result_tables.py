@@ -19,8 +19,7 @@ Shown = tuple[Server, Point, Point | None]  # and what stands beside it
 
 
 def measured(
-    uid: str, rows: list[Shown], mark: str | None, caption: str,
-    columns: tuple[str, ...] = COLUMNS,
+    rows: list[Shown], mark: str | None, columns: tuple[str, ...]
 ) -> str:
     """The load generator's figures of servers, a row each.
 
@@ -35,42 +34,34 @@ def measured(
         for name in columns:
             required(point, name)
         heading = f"<strong>{server.name}</strong>"
-        if server.name == mark:
-            heading += " this step"
-        body.append(_row(heading, point, columns, False))
-        servers.append(server.name)
+        heading += " this step" * (server.name == mark)
+        body.append([heading, *_cells(point, columns, False)])
         if count:
-            body.append(_row(data.who(other), other, columns, count > 1))
-            servers.append(server.name)
+            heading = data.who(other)
+            if other is not None and other.reason and other.status != "ok":
+                heading += f"<br><small>{escape(other.reason)}</small>"
+            body.append([heading, *_cells(other, columns, count > 1)])
+        servers += [server.name] * (2 if count else 1)
     head = ["Server", *(figure(name).label for name in columns)]
-    shown = elements.table(head, body, "What was measured", servers)
-    commands = _commands([point for _, point, _ in rows])
-    return elements.figure(uid, "measured", shown, caption + commands)
+    return elements.table(head, body, "What was measured", servers)
 
 
-def _row(
-    heading: str, point: Point | None, columns: tuple[str, ...], spread: bool
+def _cells(
+    point: Point | None, columns: tuple[str, ...], spread: bool
 ) -> list[str]:
     """spread: that of every figure, not of the requests/s alone."""
-    if point is not None and point.reason and point.status != "ok":
-        heading += f"<br><small>{escape(point.reason)}</small>"
     return [
-        heading,
-        *(
-            cell(point, name, spread or name == "requests_per_second")
-            for name in columns
-        ),
+        cell(point, name, spread or name == "requests_per_second")
+        for name in columns
     ]
 
 
-def _commands(points: list[Point]) -> str:
-    """The commands that measured, each once, folded away."""
+def commands(points: list[Point]) -> str:
+    """The commands that measured, each once, folded away. HTML."""
     found = [point.runs[0].command for point in points if point.runs]
     lines = "\n".join(dict.fromkeys(found))
-    if not lines:
-        return ""
     word = "commands" if "\n" in lines else "command"
-    return elements.folded(f"The {word}", elements.preformatted(lines))
+    return elements.folded("data", f"The {word}", lines) if lines else ""
 
 
 def caption(own: str, points: list[Point], suite: str) -> str:
@@ -156,13 +147,3 @@ def machine() -> str:
     ]
     head = ["What", *columns]
     return elements.table(head, body, "Where the numbers were measured")
-
-
-def raw_output(text: str, heading: str) -> str:
-    """What the load generator printed, unchanged."""
-    if not text.strip():
-        raise SiteError("the raw output is empty")
-    return (
-        f'<details class="seven-raw"><summary>{escape(heading)}</summary>'
-        f"{elements.preformatted(text)}</details>"
-    )
