@@ -1,5 +1,6 @@
 """What the tests of the site share: results, and Markdown as built."""
 
+import fcntl
 import functools
 import os
 import shutil
@@ -16,13 +17,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.site import sample
 from tests.site.browsing import CHROMIUM, Opened, open_page
-from tools.common.launch import eventually
 from tools.data.results import Results
 from tools.servers import ROOT
 
 Render = Callable[[str], str]
 CONFIG = ROOT / "mkdocs.yml"
-PATIENCE = 600  # seconds for a build, on a very busy machine
 
 
 @pytest.fixture(scope="session")
@@ -97,23 +96,13 @@ def once(
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
-    folder, outcome = root / name, root / f"{name}.outcome"
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        assert eventually(outcome.exists, PATIENCE, 0.1)
-    else:
-        said = "it was not built"
-        try:
+    folder = root / name
+    with (root / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        if not (folder / "made").exists():
+            folder.mkdir(exist_ok=True)
             make(folder)
-            said = ""
-        except AssertionError as error:
-            said = str(error)
-        finally:
-            made = outcome.with_suffix(".written")
-            made.write_text(said)
-            made.rename(outcome)
-    assert outcome.read_text() == ""
+            (folder / "made").touch()
     return folder / "site"
 
 
@@ -127,15 +116,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def zensical_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as ``site``, by the other builder."""
     return once(tmp_path_factory, "zensical", build_zensical)
-
-
-@pytest.fixture(params=[
-    "site", pytest.param("zensical_site", marks=pytest.mark.thorough),
-])  # fmt: skip
-def built(request: pytest.FixtureRequest) -> Path:
-    """The site by each builder."""
-    found: Path = request.getfixturevalue(request.param)
-    return found
 
 
 def build(folder: Path) -> None:

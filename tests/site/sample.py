@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.data import rules_seen
 from tools.data.results import (
     LATENCIES,
     SUITES,
@@ -14,8 +15,9 @@ from tools.data.results import (
     Results,
     Run,
 )
+from tools.rules import Requirement, Rule
 from tools.servers import SERVERS
-from tools.site import data
+from tools.site import contract, data
 
 LOADS = {  # suite: clients, delay, keep-alive
     "classic": ([10], 0.1, False),
@@ -93,6 +95,41 @@ def save(folder: Path, made: Results) -> Path:
         (folder / "raw" / f"{server.name}.txt").write_text(text)
     made.save(folder)
     return folder
+
+
+# The contract: a rule of each kind, and what was seen of it ------------------
+
+RULES = {
+    "help": Rule("Running", "--help <says> how", "man 2 bind; contract, x"),
+    "date": Rule("Answering", "a date", "RFC 9110, sections 5.6.2 and 9.1"),
+    "reset": Rule("Answering", "no harm", "man 2 PR_SET_PDEATHSIG; PEP 703"),
+    "pipelining": Rule("Answering", "one by one", "contract, Answering"),
+}
+CHAPTERS = {("9110", "6"): "Messages", ("9112", "9"): "Connections"}
+REQUIREMENTS = (
+    Requirement("9110", "6.6.1", "MUST", "send a date", ["date"]),
+    Requirement("9110", "6.7", "SHOULD", "help & more", ["help", "reset"]),
+    Requirement("9112", "9.3", "MUST NOT", "harm", ["reset"], "not always"),
+    Requirement("9112", "9.8", "SHOULD NOT", "be a proxy", "we are none"),
+)
+
+
+def use_contract(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make these rules, and the runs of their tests there, the ones shown.
+
+    The servers are the first four, and 04 and 05, which no run knows.
+    """
+    first, *others = SERVERS[:6]
+    exempt = replace(first, exempt=(("date", "it <has> none"),))
+    for name, fixed in {
+        "RULES": RULES, "CHAPTERS": CHAPTERS, "REQUIREMENTS": REQUIREMENTS,
+        "SERVERS": (exempt, *others), "LESSONS": {"overlap": "two at <once>"},
+    }.items():
+        patch.setattr(contract, name, fixed)
+    patch.setattr(rules_seen, "FILE", folder / "seen.json")
+    patch.setattr(rules_seen, "SKETCHED", folder / "sketched.json")
+    patch.setattr(rules_seen, "TRIED", ("help", "date", "reset"))
+    patch.setattr(rules_seen, "RULES", RULES)
 
 
 class Committed:
