@@ -203,4 +203,4 @@ def test_the_picture_of_the_readme_shows_the_reference() -> None:
         file.name for file, text in picture.drawn().items()
         if file.read_text("utf-8") != text
     ]
-    assert not old, f"run python -m tools.site picture: {old} are old"
+    assert not old, f"run python -m tools.site.picture: {old} are old"

@@ -1,13 +1,15 @@
 """The picture in the README: the ladder as an SVG file, light and dark.
 
 Unlike the charts of the pages it stands alone, so it has a viewBox and
-its colours are written in it.
+its colours are written in it. ``python -m tools.site.picture`` draws it.
 """
 
+import sys
 from pathlib import Path
 
 from tools.servers import ROOT, SERVERS
 from tools.site import data
+from tools.site.errors import SiteError
 from tools.site.figures import rate, required
 from tools.site.template import ENVIRONMENT
 
@@ -49,3 +51,12 @@ def drawn() -> dict[Path, str]:
         FOLDER / f"ladder-{name}.svg": draw(colours)
         for name, colours in SCHEMES.items()
     }
+
+
+if __name__ == "__main__":
+    try:
+        for file, text in drawn().items():
+            file.write_text(text, encoding="utf-8")
+            print(f"{file.relative_to(ROOT)} written")
+    except SiteError as error:
+        sys.exit(str(error))

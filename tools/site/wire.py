@@ -27,7 +27,6 @@ from tools.site.fence_call import fence, uid
 from tools.site.prose import line as prose
 from tools.site.template import html
 
-GROUP = 8  # bytes: a row is one on a phone, two on a wide screen
 START = {  # side -> its first line, a part each
     "request": re.compile(
         rb"(?P<method>[^ \r\n]+ )(?P<target>[^ \r\n]+ )"
@@ -38,15 +37,7 @@ START = {  # side -> its first line, a part each
         rb"(?P<reason>[^\r\n]*\r\n)"
     ),
 }
-WHO = {
-    "request": "The client sends", "answer": "The server answers with",
-}  # fmt: skip
 HEADER = re.compile(rb"([^:\s]+):[ \t]*([^\r\n]*?)[ \t]*\r\n")
-# Bytes that print nothing: spelled out, and as one sign in a row. CR goes
-# back to the start of the line, LF down to the next.
-MARKS = {
-    0x20: ("SP", "\u00b7"), 0x0D: ("CR", "\u2190"), 0x0A: ("LF", "\u2193"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,11 +76,6 @@ class Field:
     def text(self) -> str:
         """What is to be read of it."""
         return self.data.rstrip(b"\r\n ").decode(CODING)
-
-    @property
-    def marks(self) -> list[str]:
-        """The line end and the last space, spelled out."""
-        return [MARKS[byte][0] for byte in self.data[len(self.text):]]
 
 
 Message = list[Field]
@@ -195,9 +181,8 @@ def _render(chosen: dict[str, str], md: Any) -> str:
 
     return html(
         "wire", id=uid(md, "wire", name), sides=sides, made=made, size=size,
-        who=WHO, explained=explained, group=GROUP, marks=MARKS,
-        file=by_name(made.server).file, caption=chosen.get("caption"),
-        prose=partial(prose, md),
+        explained=explained, file=by_name(made.server).file,
+        caption=chosen.get("caption"), prose=partial(prose, md),
     )
 
 
