@@ -90,18 +90,24 @@ def render() -> Render:
 
 
 def once(
-    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]
+    factory: pytest.TempPathFactory, builder: str, *options: str
 ) -> Path:
     """A site that all workers share, made by the first that needs it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
-    folder = root / name
-    with (root / f"{name}.lock").open("w") as lock:
+    folder = root / builder
+    with (root / f"{builder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
         if not (folder / "made").exists():
-            folder.mkdir(exist_ok=True)
-            make(folder)
+            # One of the builders writes beside its settings only.
+            shutil.copytree(
+                ROOT / "docs", folder / "docs", dirs_exist_ok=True
+            )
+            shutil.copy(CONFIG, folder)
+            config = str(folder / CONFIG.name)
+            done = run(builder, "--strict", "-f", config, *options)
+            assert done.returncode == 0, done.stdout + done.stderr
             (folder / "made").touch()
     return folder / "site"
 
@@ -109,28 +115,13 @@ def once(
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly, as if the reader had not measured."""
-    return once(tmp_path_factory, "plain", build)
+    return once(tmp_path_factory, "mkdocs")
 
 
 @pytest.fixture(scope="session")
 def zensical_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as ``site``, by the other builder."""
-    return once(tmp_path_factory, "zensical", build_zensical)
-
-
-def build(folder: Path) -> None:
-    """Run the build as everybody does."""
-    done = run("mkdocs", "--strict", "-d", str(folder / "site"))
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def build_zensical(folder: Path) -> None:
-    """The same with Zensical; it writes beside its settings only."""
-    shutil.copy(CONFIG, folder)
-    shutil.copytree(CONFIG.parent / "docs", folder / "docs")
-    config = str(folder / CONFIG.name)
-    done = run("zensical", "--strict", "--clean", "-f", config)
-    assert done.returncode == 0, done.stdout + done.stderr
+    return once(tmp_path_factory, "zensical", "--clean")
 
 
 def small(folder: Path, **pages: str) -> subprocess.CompletedProcess[str]:

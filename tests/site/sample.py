@@ -30,11 +30,6 @@ LOADS = {  # suite: clients, delay, keep-alive
 MACHINE = Machine("A & B <CPU>", 2, 2**33, "Linux", "CPython", 1024)
 
 
-def rate_of(name: str, clients: int) -> float:
-    """Requests/s of a server in `results`: its place, for each client."""
-    return (1 + [each.name for each in SERVERS].index(name)) * clients
-
-
 def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
     """One good run with a figure for everything."""
     return Run(
@@ -56,13 +51,19 @@ def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
 
 
 def results(factor: float = 1.0, suites: tuple[str, ...] = ()) -> Results:
-    """A run of all suites (or some) and all servers, three repeats."""
+    """A run of all suites (or some) and all servers, three repeats.
+
+    The requests/s of a server: its number among them, for each client.
+    """
     made = of([], "full")
     made.complete, made.seconds = True, 60.0
-    for suite, server in itertools.product(suites or SUITES, SERVERS):
+    numbered = enumerate(SERVERS, 1)
+    for suite, (number, server) in itertools.product(
+        suites or SUITES, numbered
+    ):
         loads, delay, keep = LOADS[suite]
         for clients in loads:
-            rate = factor * rate_of(server.name, clients)
+            rate = factor * number * clients
             runs = [
                 run(server.file, clients, rate * part, suite)
                 for part in (0.9, 1.0, 1.1)

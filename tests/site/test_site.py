@@ -3,7 +3,6 @@
 import difflib
 import functools
 import re
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -20,38 +19,33 @@ from tools.site.exercise import anchor, page_of
 
 DOCS = ROOT / "docs"
 # What a browser fetches by itself.
-LOADING = {"src", "srcset"}
+LOADING = {"src", "srcset", "data"}
 LOADING_LINKS = {"stylesheet", "icon", "preload", "preconnect"}
 CSS_URL = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
 
 
-@dataclass
 class Page(HTMLParser):
     """What one page links to, loads, and can be linked to."""
 
-    text: str
-    links: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.feed(self.text)
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
 
     def handle_starttag(
         self, tag: str, attrs: list[tuple[str, str | None]]
     ) -> None:
         given = {name: value or "" for name, value in attrs}
-        if "id" in given:
-            self.ids.append(given["id"])
+        rel = set(given.get("rel", "").split())
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
-        rel = set(given.get("rel", "").split())
         if tag == "link" and rel & LOADING_LINKS:
             self.loads.append(given["href"])
-        if tag == "object":
-            self.loads.append(given["data"])
         self.loads += [given[name] for name in LOADING & given.keys()]
+        if "id" in given:
+            self.ids.append(given["id"])
 
 
 @functools.cache
