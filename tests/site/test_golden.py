@@ -16,7 +16,8 @@ from tests.site.conftest import Render
 from tools.data import exchange
 from tools.data.results import Results
 from tools.learn import exercises
-from tools.servers import ROOT
+from tools.servers import ROOT, SERVERS
+from tools.site import compare as compare_page
 from tools.site import drawing, figures
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -24,7 +25,7 @@ GOLDEN = Path(__file__).with_name("golden")
 BESIDE = {"": (), "-own": (0.5,), "-class": (0.5, 4.0, 2.0)}
 FILES = [
     *(f"measured{which}" for which in BESIDE),
-    "source", "quiz", "wire", "drawing", "exercise", "contract",
+    "source", "quiz", "wire", "drawing", "exercise", "contract", "compare",
 ]  # fmt: skip
 EXERCISE = exercises.Exercise(
     id="02.1", folder=ROOT / "02_sockets" / "exercises" / "1_sample",
@@ -43,6 +44,7 @@ def fixed(
     """Data that no measurement and no edit of a server changes."""
     monkeypatch.setattr(exchange, "REFERENCE", GOLDEN)
     monkeypatch.setattr(drawing, "FOLDER", GOLDEN)
+    monkeypatch.setattr(compare_page, "SERVERS", SERVERS[:10])
     sample.use_contract(GOLDEN, monkeypatch)
     monkeypatch.setattr(exercises, "by_id", lambda _: EXERCISE)
     last = reference.find("03", "sweep", 64)

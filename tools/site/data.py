@@ -98,12 +98,12 @@ def not_measured(
     )
 
 
-def printed(server: str, suite: str, clients: int | None = None) -> str:
+def printed(server: str, suite: str) -> str:
     """What the load generator printed in the first run of the reference.
 
     With its command, whose lines begin with a dollar sign.
     """
-    point = reference_point(server, suite, clients)
+    point = reference_point(server, suite)
     if not point.runs:
         raise SiteError(f"{server} has no run in {suite}")
     try:

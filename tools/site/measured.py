@@ -145,9 +145,7 @@ def _machine(chosen: dict[str, str], md: Any) -> str:
 
 def _printed(chosen: dict[str, str]) -> str:
     """What ab printed in the first run of a suite."""
-    server = options.server(chosen["server"]).name
-    clients = options.whole(chosen, "clients")
-    return data.printed(server, chosen["suite"], clients)
+    return data.printed(options.server(chosen["server"]).name, chosen["suite"])
 
 
 def _raw(chosen: dict[str, str], md: Any) -> str:
@@ -173,11 +171,11 @@ def _line(lines: list[str], word: str) -> int:
 
 
 bars = fence(_bars, "suite title", "figure servers clients mark caption")
-sweep = fence(_sweep, "title", "servers caption")
+sweep = fence(_sweep, "title", "servers")
 abtable = fence(_abtable, "servers suite", "clients mark caption columns")
 experiment = fence(
     _experiment, "run suite figures", "against mark rows clients caption",
 )
 machine = fence(_machine)
-raw = fence(_raw, "server suite", "clients")
-ablines = fence(_ablines, "server suite from to", "clients")
+raw = fence(_raw, "server suite")
+ablines = fence(_ablines, "server suite from to")
