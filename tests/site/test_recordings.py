@@ -14,7 +14,7 @@ from tools.servers import SERVERS, by_name
 @pytest.mark.parametrize("name", [server.name for server in SERVERS])
 def test_each_server_has_one_like_its_model(name: str) -> None:
     file = recording.REFERENCE / f"{name}.json"
-    assert file.exists(), f"python -m tools.data --renew recordings/{name}"
+    assert file.exists(), f"./bench.sh record --only {name} --reference"
     found, text = recording.load(file), file.read_text("utf-8")
     assert found.server == name
     assert not unlike(by_name(name), found)

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from html import escape
 
+from markupsafe import Markup
+
 from tools.data.results import SUITES, Point, Results
 from tools.servers import Server
 from tools.site import data, elements
 from tools.site.errors import SiteError
 from tools.site.figures import cell, figure, required
+from tools.site.template import html
 
 COLUMNS: tuple[str, ...] = (
     "requests_per_second", "share", "p50", "p99", "failures", "cpu_ms",
@@ -69,32 +72,11 @@ def caption(own: str, points: list[Point], suite: str) -> str:
 
     own: what the page itself says, plain text.
     """
-    words = [escape(own)] if own else []
-    words.append(f"Load: {escape(SUITES[suite])}.")
-    repeats = {len(p.runs) for p in points if p.status == "ok"}
-    if repeats and repeats != {1}:
-        low, high = min(repeats), max(repeats)
-        each = f"{low}" if low == high else f"{low} to {high}"
-        words.append(f"Medians of {each} runs.")
-    run = data.reference()
-    words.append(
-        f"Reference: {escape(run.machine.cpu)}, {run.machine.cores} cores, "
-        f"{escape(run.machine.python)}, {run.started[:10]}."
+    return html(
+        "caption", own=own, load=SUITES[suite], run=data.reference(),
+        repeats={len(p.runs) for p in points if p.status == "ok"},
+        beside=data.beside(), fact=fact,
     )
-    runs = data.beside()
-    if len(runs) == 1:
-        words.append(
-            f'<span class="seven-own-run">Yours: {fact(runs, "cpu")}, '
-            f'{fact(runs, "cores")} cores, {fact(runs, "date")}, '
-            f'<code>{fact(runs, "command")}</code>.</span>'
-        )
-    elif runs:
-        words.append(
-            f'<span class="seven-own-run">Beside it {len(runs)} runs of '
-            "others: their median, and the lowest and the highest of them. "
-            f'Processors: {fact(runs, "cpu")}.</span>'
-        )
-    return " ".join(words)
 
 
 FACTS: dict[str, tuple[str, Callable[[Results], object]]] = {
@@ -128,12 +110,12 @@ def machine_fact(run: Results, name: str) -> str:
     return str(find(run))
 
 
-def fact(runs: list[Results], name: str) -> str:
+def fact(runs: list[Results], name: str) -> Markup:
     """A fact about several runs: those there are, or how many. HTML."""
     found = list(dict.fromkeys(machine_fact(run, name) for run in runs))
     if len(found) > MOST:
-        return f"{len(found)} different"
-    return " or ".join(map(escape, found))
+        return Markup("{} different").format(len(found))
+    return Markup(" or ").join(found)
 
 
 def machine() -> str:
