@@ -1,5 +1,6 @@
 """What the tests of the site share: results, and Markdown as built."""
 
+import fcntl
 import functools
 import os
 import shutil
@@ -16,13 +17,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.site import sample
 from tests.site.browsing import CHROMIUM, Opened, open_page
-from tools.common.launch import eventually
 from tools.data.results import Results
 from tools.servers import ROOT
 
 Render = Callable[[str], str]
 CONFIG = ROOT / "mkdocs.yml"
-PATIENCE = 600  # seconds for a build, on a very busy machine
 
 
 @pytest.fixture(scope="session")
@@ -91,66 +90,38 @@ def render() -> Render:
 
 
 def once(
-    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]
+    factory: pytest.TempPathFactory, builder: str, *options: str
 ) -> Path:
     """A site that all workers share, made by the first that needs it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
-    folder, outcome = root / name, root / f"{name}.outcome"
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        assert eventually(outcome.exists, PATIENCE, 0.1)
-    else:
-        said = "it was not built"
-        try:
-            make(folder)
-            said = ""
-        except AssertionError as error:
-            said = str(error)
-        finally:
-            made = outcome.with_suffix(".written")
-            made.write_text(said)
-            made.rename(outcome)
-    assert outcome.read_text() == ""
+    folder = root / builder
+    with (root / f"{builder}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        if not (folder / "made").exists():
+            # One of the builders writes beside its settings only.
+            shutil.copytree(
+                ROOT / "docs", folder / "docs", dirs_exist_ok=True
+            )
+            shutil.copy(CONFIG, folder)
+            config = str(folder / CONFIG.name)
+            done = run(builder, "--strict", "-f", config, *options)
+            assert done.returncode == 0, done.stdout + done.stderr
+            (folder / "made").touch()
     return folder / "site"
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly, as if the reader had not measured."""
-    return once(tmp_path_factory, "plain", build)
+    return once(tmp_path_factory, "mkdocs")
 
 
 @pytest.fixture(scope="session")
 def zensical_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as ``site``, by the other builder."""
-    return once(tmp_path_factory, "zensical", build_zensical)
-
-
-@pytest.fixture(params=[
-    "site", pytest.param("zensical_site", marks=pytest.mark.thorough),
-])  # fmt: skip
-def built(request: pytest.FixtureRequest) -> Path:
-    """The site by each builder."""
-    found: Path = request.getfixturevalue(request.param)
-    return found
-
-
-def build(folder: Path) -> None:
-    """Run the build as everybody does."""
-    done = run("mkdocs", "--strict", "-d", str(folder / "site"))
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def build_zensical(folder: Path) -> None:
-    """The same with Zensical; it writes beside its settings only."""
-    shutil.copy(CONFIG, folder)
-    shutil.copytree(CONFIG.parent / "docs", folder / "docs")
-    config = str(folder / CONFIG.name)
-    done = run("zensical", "--strict", "--clean", "-f", config)
-    assert done.returncode == 0, done.stdout + done.stderr
+    return once(tmp_path_factory, "zensical", "--clean")
 
 
 def small(folder: Path, **pages: str) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.data import rules_seen
 from tools.data.results import (
     LATENCIES,
     SUITES,
@@ -14,8 +15,9 @@ from tools.data.results import (
     Results,
     Run,
 )
+from tools.rules import Requirement, Rule
 from tools.servers import SERVERS
-from tools.site import data
+from tools.site import contract, data
 
 LOADS = {  # suite: clients, delay, keep-alive
     "classic": ([10], 0.1, False),
@@ -26,11 +28,6 @@ LOADS = {  # suite: clients, delay, keep-alive
     "syscalls": ([1, 50], 0.0, True),
 }
 MACHINE = Machine("A & B <CPU>", 2, 2**33, "Linux", "CPython", 1024)
-
-
-def rate_of(name: str, clients: int) -> float:
-    """Requests/s of a server in `results`: its place, for each client."""
-    return (1 + [each.name for each in SERVERS].index(name)) * clients
 
 
 def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
@@ -54,13 +51,19 @@ def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
 
 
 def results(factor: float = 1.0, suites: tuple[str, ...] = ()) -> Results:
-    """A run of all suites (or some) and all servers, three repeats."""
+    """A run of all suites (or some) and all servers, three repeats.
+
+    The requests/s of a server: its number among them, for each client.
+    """
     made = of([], "full")
     made.complete, made.seconds = True, 60.0
-    for suite, server in itertools.product(suites or SUITES, SERVERS):
+    numbered = enumerate(SERVERS, 1)
+    for suite, (number, server) in itertools.product(
+        suites or SUITES, numbered
+    ):
         loads, delay, keep = LOADS[suite]
         for clients in loads:
-            rate = factor * rate_of(server.name, clients)
+            rate = factor * number * clients
             runs = [
                 run(server.file, clients, rate * part, suite)
                 for part in (0.9, 1.0, 1.1)
@@ -93,6 +96,41 @@ def save(folder: Path, made: Results) -> Path:
         (folder / "raw" / f"{server.name}.txt").write_text(text)
     made.save(folder)
     return folder
+
+
+# The contract: a rule of each kind, and what was seen of it ------------------
+
+RULES = {
+    "help": Rule("Running", "--help <says> how", "man 2 bind; contract, x"),
+    "date": Rule("Answering", "a date", "RFC 9110, sections 5.6.2 and 9.1"),
+    "reset": Rule("Answering", "no harm", "man 2 PR_SET_PDEATHSIG; PEP 703"),
+    "pipelining": Rule("Answering", "one by one", "contract, Answering"),
+}
+CHAPTERS = {("9110", "6"): "Messages", ("9112", "9"): "Connections"}
+REQUIREMENTS = (
+    Requirement("9110", "6.6.1", "MUST", "send a date", ["date"]),
+    Requirement("9110", "6.7", "SHOULD", "help & more", ["help", "reset"]),
+    Requirement("9112", "9.3", "MUST NOT", "harm", ["reset"], "not always"),
+    Requirement("9112", "9.8", "SHOULD NOT", "be a proxy", "we are none"),
+)
+
+
+def use_contract(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make these rules, and the runs of their tests there, the ones shown.
+
+    The servers are the first four, and 04 and 05, which no run knows.
+    """
+    first, *others = SERVERS[:6]
+    exempt = replace(first, exempt=(("date", "it <has> none"),))
+    for name, fixed in {
+        "RULES": RULES, "CHAPTERS": CHAPTERS, "REQUIREMENTS": REQUIREMENTS,
+        "SERVERS": (exempt, *others), "LESSONS": {"overlap": "two at <once>"},
+    }.items():
+        patch.setattr(contract, name, fixed)
+    patch.setattr(rules_seen, "FILE", folder / "seen.json")
+    patch.setattr(rules_seen, "SKETCHED", folder / "sketched.json")
+    patch.setattr(rules_seen, "TRIED", ("help", "date", "reset"))
+    patch.setattr(rules_seen, "RULES", RULES)
 
 
 class Committed:

@@ -35,48 +35,32 @@ PHONE, DESK = 375, 1280  # px
 # though nobody can open it. Tables of data behind a chart may be left out.
 NOT_ON_PAPER = """() => {
   const seen = (e) => e.checkVisibility({contentVisibilityAuto: true});
-  const name = (e) => `${e.tagName} ${e.className} `
-    + `${e.textContent.trim().slice(0, 60)}`;
-  const found = [];
-  for (const e of document.querySelectorAll("article *")) {
-    if (!(e instanceof HTMLElement) || !seen(e)) continue;
+  const wrong = (e) => {
     const box = e.getBoundingClientRect();
-    if (box.width > 1 && box.right > innerWidth + 1) {
-      found.push(`sticks out: ${name(e)}`);
-    }
+    if (box.width > 1 && box.right > innerWidth + 1) return "sticks out";
     if (getComputedStyle(e).overflowX !== "visible"
-        && e.clientWidth > 1 && e.scrollWidth > e.clientWidth + 1) {
-      found.push(`is cut off: ${name(e)}`);
-    }
-    if (e.tagName === "DETAILS" && ![...e.children].every(seen)) {
-      found.push(`is folded: ${name(e)}`);
-    }
-  }
-  for (const e of document.querySelectorAll("header, nav, .md-footer")) {
-    if (seen(e) && !e.closest("article")) found.push(`menu: ${name(e)}`);
-  }
-  return found;
+        && e.clientWidth > 1 && e.scrollWidth > e.clientWidth + 1)
+      return "is cut off";
+    return e.tagName === "DETAILS" && ![...e.children].every(seen)
+      && "is folded";
+  };
+  return [...document.querySelectorAll("article *")]
+    .filter(e => e instanceof HTMLElement && seen(e) && wrong(e))
+    .concat([...document.querySelectorAll("header, nav, .md-footer")]
+      .filter(e => seen(e) && !e.closest("article")))
+    .map(e => `${e.outerHTML.slice(0, 120)}: ${wrong(e) || "a menu"}`);
 }"""
 
-# What a page has to show without scripts: all of its text, charts, tables.
-NOT_SHOWN = """() => {
-  const found = [];
-  const parts = "h1, h2, h3, p, li, table, figure, svg, pre, fieldset";
-  for (const e of document.querySelectorAll(`article :is(${parts})`)) {
-    if (e.closest("details:not([open]), [hidden], noscript")) continue;
-    // Behind a radio button of its own, which needs no script.
-    if (e.closest(".tabbed-block, .seven-quiz__why, .seven-quiz__said")) {
-      continue;
-    }
-    const box = e.getBoundingClientRect();
-    if (e.textContent.trim() && (!box.width || !box.height)) {
-      found.push(`${e.tagName} ${e.className} ${e.textContent.trim()
-        .slice(0, 60)}`);
-    }
-  }
-  return found;
-}"""
-
+# What a page has to show without scripts: all of its text, charts, tables,
+# but what a details or a radio button of its own opens.
+NOT_SHOWN = """() => [...document.querySelectorAll(
+  "article :is(h1, h2, h3, p, li, table, figure, svg, pre, fieldset)"
+)].filter(e => {
+  const box = e.getBoundingClientRect();
+  return e.textContent.trim() && (!box.width || !box.height)
+    && !e.closest("details:not([open]), [hidden], noscript")
+    && !e.closest(".tabbed-block, .seven-quiz__why, .seven-quiz__said");
+}).map(e => `does not show: ${e.outerHTML.slice(0, 120)}`)"""
 
 # What is wider than the window, or stands in a chart beyond its edge.
 SIDEWAYS = """() => {
@@ -162,17 +146,17 @@ def test_numbers_beside_the_reference(
     check(page)
 
 
-def test_search_without_a_server(opened: Opened, built: Path) -> None:
+def test_search_without_a_server(opened: Opened, site: Path) -> None:
     page = opened("light")
-    visit(page, built / "index.html")
+    visit(page, site / "index.html")
     page.locator(".md-search__input, .md-search__button").first.click()
     page.keyboard.type("SO_REUSEPORT")
     page.locator("a[href*='07_parallel.html?h=']").first.wait_for()
 
 
-def test_the_skip_link_skips(opened: Opened, built: Path) -> None:
+def test_the_skip_link_skips(opened: Opened, site: Path) -> None:
     page = opened("light")
-    visit(page, built / "reference" / "contract.html")
+    visit(page, site / "reference" / "contract.html")
     for key in ("Tab", "Enter", "Tab"):
         page.keyboard.press(key)
     inside = page.evaluate("!!document.activeElement.closest('article')")

@@ -16,16 +16,16 @@ from tests.site.conftest import Render
 from tools.data import exchange
 from tools.data.results import Results
 from tools.learn import exercises
-from tools.servers import ROOT
+from tools.servers import ROOT, SERVERS
+from tools.site import compare as compare_page
 from tools.site import drawing, figures
-from tools.site.exercise import anchor, page_of
 
 GOLDEN = Path(__file__).with_name("golden")
 # How many times as fast what stands beside the reference is.
 BESIDE = {"": (), "-own": (0.5,), "-class": (0.5, 4.0, 2.0)}
 FILES = [
     *(f"measured{which}" for which in BESIDE),
-    "source", "quiz", "wire", "drawing", "exercise",
+    "source", "quiz", "wire", "drawing", "exercise", "contract", "compare",
 ]  # fmt: skip
 EXERCISE = exercises.Exercise(
     id="02.1", folder=ROOT / "02_sockets" / "exercises" / "1_sample",
@@ -44,6 +44,8 @@ def fixed(
     """Data that no measurement and no edit of a server changes."""
     monkeypatch.setattr(exchange, "REFERENCE", GOLDEN)
     monkeypatch.setattr(drawing, "FOLDER", GOLDEN)
+    monkeypatch.setattr(compare_page, "SERVERS", SERVERS[::2])
+    sample.use_contract(GOLDEN, monkeypatch)
     monkeypatch.setattr(exercises, "by_id", lambda _: EXERCISE)
     last = reference.find("03", "sweep", 64)
     assert last
@@ -110,22 +112,3 @@ def test_a_number_is_as_long_as_it_is_exact(
     write: Callable[[float], str], value: float, written: str
 ) -> None:
     assert write(value) == written
-
-
-def test_each_exercise_has_its_place(site: Path) -> None:
-    """Under its title on its page; in the list of its step alone."""
-    found = []
-    for step in range(1, 8):
-        text = (ROOT / "docs" / f"{page_of(step)}.md").read_text("utf-8")
-        found += re.findall(
-            r"(?m)^## (\d\d\.\d) (.+) \{#(.+)\}\n\n```exercise\nid: \1\n```$",
-            text,
-        )
-        name = page_of(step).partition("/")[2]
-        html = (site / "steps" / f"{name}.html").read_text("utf-8")
-        for each in exercises.everything():
-            link = f'"../{page_of(step)}.html#{anchor(each)}"'
-            assert (link in html) == (each.step == step)
-    assert found == [
-        (e.id, e.title, anchor(e)) for e in exercises.everything()
-    ]

@@ -2,57 +2,50 @@
 
 import difflib
 import functools
-import http.client
 import re
-import sys
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree
 
 import pytest
 
 from tests.site.conftest import pages, small
-from tools.common.launch import Launched
-from tools.servers import ROOT, by_name
+from tools.learn.exercises import everything
+from tools.rules import RULES
+from tools.servers import ROOT
 from tools.site import picture
 from tools.site.drawing import FOLDER
+from tools.site.exercise import anchor, page_of
 
 DOCS = ROOT / "docs"
 # What a browser fetches by itself.
-LOADING = {"src", "srcset"}
+LOADING = {"src", "srcset", "data"}
 LOADING_LINKS = {"stylesheet", "icon", "preload", "preconnect"}
 CSS_URL = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
 
 
-@dataclass
 class Page(HTMLParser):
     """What one page links to, loads, and can be linked to."""
 
-    text: str
-    links: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.feed(self.text)
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
 
     def handle_starttag(
         self, tag: str, attrs: list[tuple[str, str | None]]
     ) -> None:
         given = {name: value or "" for name, value in attrs}
-        if "id" in given:
-            self.ids.append(given["id"])
+        rel = set(given.get("rel", "").split())
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
-        rel = set(given.get("rel", "").split())
         if tag == "link" and rel & LOADING_LINKS:
             self.loads.append(given["href"])
-        if tag == "object":
-            self.loads.append(given["data"])
         self.loads += [given[name] for name in LOADING & given.keys()]
+        if "id" in given:
+            self.ids.append(given["id"])
 
 
 @functools.cache
@@ -60,14 +53,14 @@ def read(folder: Path) -> dict[Path, Page]:
     return {p: Page(p.read_text(encoding="utf-8")) for p in pages(folder)}
 
 
-def test_every_page_is_there(built: Path) -> None:
-    names = {p.relative_to(built).with_suffix("") for p in pages(built)}
+def test_every_page_is_there(site: Path) -> None:
+    names = {p.relative_to(site).with_suffix("") for p in pages(site)}
     sources = DOCS.rglob("*.md")
     assert names == {p.relative_to(DOCS).with_suffix("") for p in sources}
 
 
-def test_links_and_anchors_lead_somewhere(built: Path) -> None:
-    found = read(built)
+def test_links_and_anchors_lead_somewhere(site: Path) -> None:
+    found = read(site)
     dead = []
     for path, page in found.items():
         twice = {i for i in page.ids if page.ids.count(i) > 1}
@@ -90,18 +83,37 @@ def test_links_and_anchors_lead_somewhere(built: Path) -> None:
     assert not dead
 
 
-def test_nothing_is_loaded_from_outside(built: Path) -> None:
-    for path, page in read(built).items():
+def test_nothing_is_loaded_from_outside(site: Path) -> None:
+    for path, page in read(site).items():
         for address in page.loads:
             if address.startswith("data:"):
                 continue
             parts = urlsplit(address)
             assert not parts.scheme and not parts.netloc, (path, address)
             assert (path.parent / parts.path).resolve().is_file(), address
-    for sheet in built.rglob("*.css"):
+    for sheet in site.rglob("*.css"):
         for match in CSS_URL.finditer(sheet.read_text(encoding="utf-8")):
             address = match[1] or match[2]
             assert address.startswith("data:"), (sheet, address)
+
+
+def test_each_rule_and_each_exercise_has_its_place(site: Path) -> None:
+    """An exercise: below its heading, and in the list of its step alone."""
+    found = read(site)
+    contract = found[site / "reference" / "contract.html"]
+    assert {f"rule-{name}" for name in RULES} <= {*contract.ids}
+    exercises = everything()
+    for page in {page_of(e.step) for e in exercises}:
+        there = [e for e in exercises if page_of(e.step) == page]
+        places = [
+            place for e in there
+            for place in (anchor(e), f"exercise-{e.id.replace('.', '-')}")
+        ]
+        ids = found[site / f"{page}.html"].ids
+        assert [place for place in ids if place in places] == places
+        links = found[site / f"steps/{Path(page).name}.html"].links
+        listed = {link for link in links if re.search("exercises/0.*#", link)}
+        assert listed == {f"../{page}.html#{anchor(e)}" for e in there}
 
 
 @pytest.mark.thorough
@@ -143,10 +155,8 @@ def test_a_dead_link_in_a_fence_fails_the_strict_build(
 def test_nobody_finds_an_answer_by_searching(site: Path) -> None:
     """Neither a quiz's, nor an exercise's, nor the exam's."""
     leading = {
-        page.relative_to(site).as_posix()
-        for page, read_ in read(site).items()
-        if any("exam-answers.html" in link for link in read_.links)
-        and page.name != "exam-answers.html"
+        path.relative_to(site).as_posix() for path, page in read(site).items()
+        if "exam-answers.html" in page.links
     }
     assert leading == {"teach/index.html"}
     index = (site / "search" / "search_index.json").read_text("utf-8")
@@ -169,38 +179,22 @@ def test_no_measured_number_is_typed() -> None:
 
 
 def test_a_drawing_has_classes_of_the_sheet_and_no_colours() -> None:
-    """So it can be read in the dark, and by print; words say what it shows."""
+    """So it can be read in the dark and on paper."""
     sheet = (DOCS / "assets" / "drawings.css").read_text("utf-8")
     sheet = re.sub(r"(?s)/\*.*?\*/", "", sheet)
     for colour in re.findall(r"(?:fill|stroke|color):([^;]+);", sheet):
         assert re.fullmatch(r" (var\(--[a-z0-9-]+\)|none|Canvas\w*)", colour)
-    known = set(re.findall(r"\.([a-z]+)", sheet))
+    known = {*re.findall(r"\.([a-z]+)", sheet)}
     for path in FOLDER.glob("*.svg"):
-        root = ElementTree.parse(path).getroot()
-        assert len((root[1].text or "").split()) > 40, path
-        for element in root.iter():
-            own = {"fill", "stroke", "style", "font-size"} & {*element.attrib}
-            assert not own, (path, element.attrib)
-            assert {*element.get("class", "").split()} <= known, path
+        text = path.read_text("utf-8")
+        assert not re.search(r' (fill|stroke|style|font-size)="', text), path
+        classes = " ".join(re.findall(r' class="([^"]*)"', text))
+        assert {*classes.split()} <= known, path
 
 
 def test_the_picture_of_the_readme_shows_the_reference() -> None:
-    old = [file.name for file in picture.stale()]
-    assert not old, f"run python -m tools.site picture: {old} are old"
-
-
-@pytest.mark.thorough
-def test_step_07_serves_the_site(site: Path) -> None:
-    """Every file as it is, on one connection, as a browser would ask."""
-    with Launched([
-        sys.executable, str(by_name("07").path), "--port", "0",
-        "--directory", str(site), "--engine", "auto",
-    ]) as process:
-        port = process.wait_until_ready(60)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        for path in site.rglob("*.*"):
-            connection.request("GET", f"/{path.relative_to(site).as_posix()}")
-            response = connection.getresponse()
-            assert response.read() == path.read_bytes(), path
-            assert response.status == 200, path
-        connection.close()
+    old = [
+        file.name for file, text in picture.drawn().items()
+        if file.read_text("utf-8") != text
+    ]
+    assert not old, f"run python -m tools.site.picture: {old} are old"

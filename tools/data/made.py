@@ -99,7 +99,7 @@ def everything() -> Iterator[Made]:
         (":(glob)0*/sketch.py", "tools/sketch.py", CORES, "tests/test_*.py"),
     )
     yield Made(
-        "picture", "docs/assets/ladder-*.svg", "python -m tools.site picture",
+        "picture", "docs/assets/ladder-*.svg", "python -m tools.site.picture",
     )
     yield Made(
         "bottleneck", "04_selectors/exercises/2_bottleneck/?.txt",

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
 
+from markupsafe import Markup
+
 from tools.data.results import Point
-from tools.servers import Server
 from tools.site import data, elements, svg
 from tools.site.data import Several
 from tools.site.figures import (
@@ -31,6 +32,8 @@ AXIS = 26  # px below the bars
 MARK = "\u25b8"  # before the name of the page's own server
 RATE = "requests_per_second"
 POSSIBLE = "possible: clients / delay"
+
+Keys = list[tuple[str, str]]  # a legend: of each kind, what it means
 
 
 @dataclass(frozen=True)
@@ -72,35 +75,16 @@ class Row:
         """Pixels of its name and its bars."""
         return LABEL + len(self.bars) * (STEP + BETWEEN)
 
-
-def bars(
-    uid: str, title: str, name: str,
-    rows: list[tuple[Server, Point, Point | None]], mark: str | None,
-    caption: str,
-) -> str:
-    """A row a server: the reference, and what stands beside it.
-
-    mark: the name of the server that is set off as this step.
-    """
-    keys = [("mark", f"{MARK} this step")] if mark is not None else []
-    keys.append(("bar", "reference"))
-    made = []
-    for server, point, other in rows:
-        here = server.name == mark
-        drawn = [Bar(point, "mark" if here else "bar", "reference")]
-        if other is not None:
-            drawn.append(Bar(other, "own", data.who(other)))
-        made.append(Row(server.name, drawn, server.name, server.title))
-    if any(other is not None for _, _, other in rows):
-        keys += beside_keys("own")
-    possible = {point.possible for _, point, _ in rows}
-    limit = None
-    if name == RATE and len(possible) == 1 and (most := possible.pop()):
-        limit = (most, POSSIBLE)
-    return row_chart(uid, title, name, made, keys, caption, "Server", limit)
+    def said(self, name: str) -> str:
+        """What a screen reader says of it."""
+        one = len(self.bars) == 1
+        return ", ".join(
+            bar.said(name) if one else f"{bar.which} {bar.said(name)}"
+            for bar in self.bars
+        )
 
 
-def beside_keys(kind: str) -> list[tuple[str, str]]:
+def beside_keys(kind: str) -> Keys:
     """What the legend says of the results beside the reference."""
     if len(data.beside()) == 1:
         return [(kind, data.who())]
@@ -111,9 +95,8 @@ def beside_keys(kind: str) -> list[tuple[str, str]]:
 
 
 def row_chart(
-    uid: str, title: str, name: str, rows: list[Row],
-    keys: list[tuple[str, str]], caption: str, what: str,
-    limit: tuple[float, str] | None = None,
+    uid: str, title: str, name: str, rows: list[Row], keys: Keys,
+    caption: str, what: str, limit: tuple[float, str] | None = None,
 ) -> str:
     """Bars of one figure in rows, with legend and table.
 
@@ -121,31 +104,31 @@ def row_chart(
     limit: where a dashed line goes across, and what the legend says of it.
     """
     every = [bar for row in rows for bar in row.bars]
-    ends = [end for bar in every for end in values(bar.point, name)]
     most, meaning = limit or (0.0, "")
+    ends = [end for bar in every for end in values(bar.point, name)]
     top = max([*ends, most]) or 1.0
     *above, plot = accumulate((row.height for row in rows), initial=0)
-    drawing = _grid(name, top, plot)
-    if most:
-        x = svg.percent(most / top)
-        drawing += svg.line((x, x), (0, plot), "seven-possible")
+    ticks = [
+        (tick, _tick(name, tick)) for tick in svg.ticks(top)
+        if figure(name).write is not count or tick == int(tick)
+    ]
 
     def end_of(bar: Bar) -> float:
         """Where its number stands, which no line may cross."""
         end = max(values(bar.point, name))
         return most if most * 0.8 < end < most else end
 
-    drawing += html(
+    drawing = html(
         "bars", rows=list(zip(rows, above, strict=True)), name=name, top=top,
         label=LABEL, step=STEP, mark=MARK, end_of=end_of, value=value,
-        spread=spread, write=figure(name).write, percent=svg.percent,
-        px=svg.px,
+        spread=spread, write=figure(name).write, plot=plot, ticks=ticks,
+        most=most, svg=svg,
     )
     if any(spread(b.point, name) for b in every if not b.several):
         keys = [*keys, ("spread", "lowest to highest run")]
     if most:
         keys = [*keys, ("possible", meaning)]
-    words = " ".join(_sentence(row, name) for row in rows)
+    words = " ".join(f"{row.name} {row.said(name)};" for row in rows)
     return frame(
         uid, title, keys,
         svg.chart(
@@ -157,25 +140,13 @@ def row_chart(
 
 
 def frame(
-    uid: str, title: str, keys: list[tuple[str, str]], drawing: str,
-    table: str, caption: str,
+    uid: str, title: str, keys: Keys, drawing: str, table: str, caption: str
 ) -> str:
     """A chart with its title, legend, table and caption. HTML inside."""
-    folded = elements.folded("These numbers as a table", table)
-    content = elements.legend(keys) + drawing + folded
-    return elements.figure(uid, "chart", content, caption, title)
-
-
-def _grid(name: str, top: float, plot: float) -> str:
-    """Lines over a plot from 0 to top, with the numbers below it."""
-    return "".join(
-        svg.column(
-            svg.percent(tick / top), plot, _tick(name, tick),
-            "middle" if tick else "start",
-        )
-        for tick in svg.ticks(top)
-        if figure(name).write is not count or tick == int(tick)
+    content = html(
+        "chart", keys=keys, drawing=Markup(drawing), table=Markup(table)
     )
+    return elements.figure(uid, "chart", content, caption, title)
 
 
 def _tick(name: str, tick: float) -> str:
@@ -186,28 +157,19 @@ def _tick(name: str, tick: float) -> str:
     return f"{tick:,.4g}" if tick < 1000 else f"{tick:,.0f}"
 
 
-def _sentence(row: Row, name: str) -> str:
-    """What a screen reader says of a row."""
-    if len(row.bars) == 1:
-        return f"{row.name} {row.bars[0].said(name)};"
-    said = [f"{bar.which} {bar.said(name)}" for bar in row.bars]
-    return f"{row.name} {', '.join(said)};"
-
-
 def _bars_table(rows: list[Row], name: str, what: str) -> str:
     """A row for each bar."""
     several = any(len(row.bars) > 1 for row in rows)
-    head = [what, *(["Which"] if several else []), figure(name).axis]
-    body = []
+    body, servers = [], []
     for row in rows:
         for bar in row.bars:
-            low_high = spread(bar.point, name)
-            ends = map(figure(name).write, low_high or ())
-            cells = [cell(bar.point, name, False), *(list(ends) or [DASH] * 2)]
-            if several:
-                cells.insert(0, bar.which)
-            body.append([escape(each) for each in (row.name, *cells)])
+            write, ends = figure(name).write, spread(bar.point, name)
+            words = [row.name, *[bar.which] * several]
+            words.append(cell(bar.point, name, False))
+            words += map(write, ends) if ends else [DASH, DASH]
+            body.append([escape(word) for word in words])
+            servers.append(row.server)
+    head = [what, *["Which"] * several, figure(name).axis]
     return elements.table(
-        [*head, "Lowest run", "Highest run"], body, "",
-        [row.server for row in rows for _ in row.bars],
+        [*head, "Lowest run", "Highest run"], body, "", servers
     )

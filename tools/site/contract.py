@@ -14,15 +14,7 @@ from markupsafe import Markup, escape
 
 from tools.common.files import DataError
 from tools.data import rules_seen
-from tools.data.rules_seen import (
-    AGAIN,
-    EXPECTED,
-    FAILED,
-    PASSED,
-    SKIPPED,
-    Cell,
-    Conformance,
-)
+from tools.data.rules_seen import AGAIN, Cell, Conformance
 from tools.rules import CHAPTERS, REQUIREMENTS, RULES, Requirement, Rule
 from tools.servers import LESSONS, SERVERS, Server
 from tools.site import options
@@ -39,22 +31,6 @@ SECTIONS = {  # name in a fence -> part of tools/rules.toml
     "files": "Files",
     "engines": "Engines and workers",
 }
-# The bridge from a sketch to its server: what a client does, and the rules
-# that say what should come of it.
-USUAL = {
-    "Half a request": ("bytewise", "pieces"),
-    "A client that breaks off": ("reset",),
-    "Two requests at once": ("pipelining",),
-    "Ten seconds of silence": ("silent",),
-    "Two lengths that disagree": ("coding-and-length", "two-lengths"),
-}
-TOTALS = {  # outcome -> how a caption says it
-    PASSED: "passed",
-    EXPECTED: "failed as they must",
-    SKIPPED: "were skipped",
-    FAILED: "failed",
-}
-Shown = tuple[str, str, str]  # the word of a cell, its class, and why
 
 
 def recorded(file: Path) -> Conformance:
@@ -84,41 +60,42 @@ def _rules(chosen: dict[str, str], md: Any) -> str:
     }
     shown = [s for s in SERVERS if any(s.name in row for row in part.values())]
     rows, notes = [], []  # notes: why a rule does not hold somewhere
-    words = set()
     for name, row in part.items():
-        cells: list[tuple[str, str, int]] = []
+        cells = []
         for server in shown:
             word, kind, why = _cell(row.get(server.name), server, name)
             if why:
                 notes.append((server.name, RULES[name].text, why))
-            words.add(word)
             cells.append((word, kind, len(notes) if why else 0))
         rows.append((uid(md, "rule", name), RULES[name], cells))
     return html(
         "rules", run=run, id=uid(md, "seen", section), rows=rows, notes=notes,
-        stem=uid(md, "why", section), section=SECTIONS[section], words=words,
+        stem=uid(md, "why", section), section=SECTIONS[section],
+        words={word for _, _, cells in rows for word, _, _ in cells},
         servers=[server.name for server in shown], marked=marked, where=where,
         tests=sum(c.tests for row in part.values() for c in row.values()),
     )
 
 
-def _cell(cell: Cell | None, server: Server, name: str) -> Shown:
-    """What the tests of a rule did on a server; "": it is not for it."""
+def _cell(
+    cell: Cell | None, server: Server, name: str
+) -> tuple[str, str, str]:
+    """What the tests of a rule did on a server: a word, its class, and why.
+
+    "": the rule is not for it.
+    """
     if cell is None:
         return "", "", ""
     reasons = "; ".join(cell.why)
-    if cell.outcome == EXPECTED:
-        if name not in server.exemptions:
-            raise SiteError(
-                f"{server.name} is not exempt from the rule {name!r}, and "
-                f"in the recorded run it did not keep it: {AGAIN}"
-            )
-        return "exempt", "seven-exempt", server.exemptions[name]
-    if cell.outcome == FAILED:
-        why = f"{cell.failed} of {cell.tests} tests failed"
-        return "no", "seven-failed", why
-    if cell.outcome == SKIPPED:
-        return "not tried", "seven-exempt", f"not tried there, {reasons}"
+    match cell.outcome:
+        case rules_seen.EXPECTED:
+            return "exempt", "seven-exempt", server.exemptions[name]
+        case rules_seen.FAILED:
+            why = f"{cell.failed} of {cell.tests} tests failed"
+            return "no", "seven-failed", why
+        case rules_seen.SKIPPED:
+            why = f"not tried there, {reasons}"
+            return "not tried", "seven-exempt", why
     left_out = f"{cell.skipped} of {cell.tests} tests left out, {reasons}"
     return "yes", "seven-yes", left_out if cell.skipped else ""
 
@@ -145,17 +122,18 @@ def linked(text: str) -> Markup:
         page = f"https://www.rfc-editor.org/rfc/rfc{found[1]}#section-"
         link = rf'<a href="{page}\g<1>">\g<0></a>'
         return Markup(re.sub(section, link, str(escape(text))))
-    link = Markup('<a href="{}">{}</a>{}')
     if found := re.match(r"man (\d) (\w+)", text):
-        chapter, name = found[1], found[2]
+        chapter, name = found.groups()
         kind = f"{chapter}const" if name.isupper() else chapter
         page = f"https://man7.org/linux/man-pages/man{chapter}/{name}.{kind}"
-        rest = text[found.end():]
-        return link.format(f"{page}.html", f"{name}({chapter})", rest)
-    if found := re.fullmatch(r"PEP (\d+)", text):
+        page, words = f"{page}.html", f"{name}({chapter})"
+    elif found := re.match(r"PEP (\d+)", text):
         page = f"https://peps.python.org/pep-{int(found[1]):04}/"
-        return link.format(page, text, "")
-    return escape(text)
+        words = found[0]
+    else:
+        return escape(text)
+    rest = text[found.end():]
+    return Markup('<a href="{}">{}</a>{}').format(page, words, rest)
 
 
 # The lessons ----------------------------------------------------------------
@@ -170,7 +148,7 @@ def _lessons(chosen: dict[str, str], md: Any) -> str:
     ]  # one that is newer than the run is left out
     return html(
         "lessons", run=run, id=uid(md, "lessons"), servers=servers,
-        lessons=LESSONS, totals=TOTALS,
+        lessons=LESSONS,
     )
 
 
@@ -185,8 +163,9 @@ def _requirements(chosen: dict[str, str], md: Any) -> str:
         """The servers from 02 on that do not keep it everywhere."""
         return [
             server.name for server in SERVERS if server.step > 1 and any(
-                run.rules[rule].get(server.name, Cell(passed=1)).outcome
-                in (FAILED, EXPECTED) for rule in each.rules
+                cell.outcome in (rules_seen.FAILED, rules_seen.EXPECTED)
+                for rule in each.rules
+                if (cell := run.rules[rule].get(server.name))
             )
         ]
 
@@ -212,18 +191,11 @@ def _requirements(chosen: dict[str, str], md: Any) -> str:
 def _breaks(chosen: dict[str, str], md: Any) -> str:
     """The rules that the sketch of a step breaks, the usual faults first."""
     number = chosen["sketch"]
-    sketch = options.server(f"{number}-sketch").name
     run = recorded(rules_seen.SKETCHED)
-    broken = rules_seen.broken(run, sketch)
-    usual = {
-        what: [name for name in names if name in broken]
-        for what, names in USUAL.items()
-    }
-    said = {name for names in usual.values() for name in names}
     return html(
         "breaks", id=uid(md, "breaks", number), run=run, rules=RULES,
-        usual=usual, others=[name for name in broken if name not in said],
-        broken=len(broken), tried=len(rules_seen.TRIED),
+        broken=rules_seen.broken(run, options.server(f"{number}-sketch").name),
+        tried=len(rules_seen.TRIED),
     )
 
 

@@ -98,44 +98,37 @@ def not_measured(
     )
 
 
-def printed(server: str, suite: str, clients: int | None = None) -> str:
+def printed(server: str, suite: str) -> str:
     """What the load generator printed in the first run of the reference.
 
     With its command, whose lines begin with a dollar sign.
     """
-    point = reference_point(server, suite, clients)
+    point = reference_point(server, suite)
     if not point.runs:
         raise SiteError(f"{server} has no run in {suite}")
     try:
         everything = raw.read(reference_folder(), server)
     except DataError as error:
         raise SiteError(str(error)) from error
-    return first_output(everything, point.runs[0].command)
-
-
-def first_output(everything: str, command: str) -> str:
-    """The first output of a command in a text of raw outputs, with it."""
+    command = point.runs[0].command
     header = "".join(f"$ {line}\n" for line in command.splitlines())
-    start = everything.find(header)
-    if start < 0:
+    _, found, rest = everything.partition(header)
+    if not found:
         raise SiteError(f"the raw outputs do not hold {command!r}")
-    output, _, _ = everything[start + len(header):].partition("\n$ ")
-    return header + output.rstrip()
+    return header + rest.partition("\n$ ")[0].rstrip()
 
 
 def beside_point(
     server: str, suite: str, clients: int | None = None
 ) -> Point | None:
     """The same point beside the reference, None if nobody has it."""
-    runs = beside()
-    found = [
-        point for run in runs if (point := run.find(server, suite, clients))
-    ]
-    if not found or len(runs) == 1:
-        return found[0] if found else None
-    first = found[0]
+    found = [run.find(server, suite, clients) for run in beside()]
+    points = [point for point in found if point]
+    if not points or len(found) == 1:
+        return points[0] if points else None
+    first = points[0]
     return Several(
-        first.server, first.suite, first.clients, first.delay, points=found
+        first.server, first.suite, first.clients, first.delay, points=points
     )
 
 

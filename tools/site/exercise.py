@@ -13,10 +13,11 @@ lists those of a step, or with ``step: all`` every one, with minutes.
 """
 
 import re
-from html import escape
+from functools import partial
 from typing import Any
 
 import markdown  # type: ignore[import-untyped]
+from markupsafe import Markup
 
 from tools.learn import exercises as known
 from tools.learn.exercises import Exercise, ExerciseError
@@ -25,6 +26,7 @@ from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence_call import code, fence, uid
 from tools.site.prose import line as prose
+from tools.site.template import html
 
 EXTENSIONS = ("tables", "pymdownx.superfences", "pymdownx.highlight")
 CONFIGS = {"pymdownx.highlight": {"pygments_lang_class": True}}
@@ -42,21 +44,18 @@ def anchor(exercise: Exercise) -> str:
     return exercise.name.replace("_", "-")
 
 
-def link(exercise: Exercise, html: str) -> str:
-    """A link to it from any page in a folder of docs/."""
-    href = f"../{page_of(exercise.step)}.html#{anchor(exercise)}"
-    return f'<a href="{escape(href)}">{html}</a>'
+def _text(md: Any, text: str, where: str) -> str:
+    """Where Markdown will stand as HTML; its headings stay below the page's.
 
-
-def _text(text: str, where: str) -> str:
-    """Markdown as HTML; its headings stay below those of the page."""
-    made = markdown.Markdown(
-        extensions=[*EXTENSIONS], extension_configs=CONFIGS
+    It is in the page's stash, so a template leaves its line breaks alone.
+    """
+    made: str = markdown.markdown(
+        text, extensions=[*EXTENSIONS], extension_configs=CONFIGS
     )
-    html: str = made.convert(text)
-    if re.search("<h[12]", html):
+    if re.search("<h[12]", made):
         raise SiteError(f"{where} has a heading in its text")
-    return html
+    place: str = md.htmlStash.store(made)
+    return place
 
 
 def _exercise(given: dict[str, str], md: Any) -> str:
@@ -69,21 +68,13 @@ def _exercise(given: dict[str, str], md: Any) -> str:
         f"./learn.sh start {found.id}   # copies it to my/{found.id}/\n"
         f"./learn.sh check {found.id}   # or watch: again when you save\n"
     )
-    total = len(found.hints)
-    hints = "".join(
-        f'<details class="seven-hint"><summary>Hint {number} of {total}'
-        f"</summary>{_text(hint, f'{found.id} hint')}</details>"
-        for number, hint in enumerate(found.hints, 1)
-    )
     page, mark, section = found.read.partition("#")
-    href = f"../{page.removesuffix('.md')}.html{mark}{section}"
-    return (
-        f'<section class="seven-exercise" id="{uid(md, "exercise", found.id)}"'
-        f' aria-label="Exercise {found.id}">'
-        f'<p class="seven-exercise__facts">About {found.minutes} minutes. '
-        f'Before it: <a href="{escape(href)}">what to read</a>.</p>'
-        f"{code(md, commands, 'text', '')}"
-        f"{_text(found.task, found.id)}{hints}</section>"
+    return html(
+        "exercise", id=uid(md, "exercise", found.id), exercise=found,
+        read=f"{page.removesuffix('.md')}.html{mark}{section}",
+        commands=Markup(code(md, commands, "text", "")),
+        task=_text(md, found.task, found.id),
+        hints=[_text(md, hint, f"{found.id} hint") for hint in found.hints],
     )
 
 
@@ -93,18 +84,9 @@ def _exercises(given: dict[str, str], md: Any) -> str:
     chosen = [e for e in known.everything() if step in (None, e.step)]
     if not chosen:
         raise SiteError(f"step {given['step']} has no exercises")
-    rows = "".join(
-        f"<tr><td>{e.id}</td><td>{link(e, prose(md, e.title))}</td>"
-        f'<td class="seven-number">{e.minutes}</td></tr>'
-        for e in chosen
-    )
-    total = sum(e.minutes for e in chosen)
-    return (
-        '<div class="seven-exercises"><table><thead><tr><th>ID</th>'
-        '<th>Exercise</th><th class="seven-number">Minutes</th></tr></thead>'
-        f"<tbody>{rows}</tbody><tfoot><tr><td></td><td>{len(chosen)} "
-        f'exercises</td><td class="seven-number">{total}</td></tr></tfoot>'
-        "</table></div>"
+    return html(
+        "exercises", exercises=chosen, anchor=anchor, page_of=page_of,
+        prose=partial(prose, md),
     )
 
 

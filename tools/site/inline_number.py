@@ -2,9 +2,9 @@
 
 import re
 import statistics
+from collections.abc import Sequence
 from html import escape
 
-from tools.data.results import Point, Results
 from tools.site import data, experiments, race_data
 from tools.site.errors import SiteError
 from tools.site.figures import DASH, figure, required, times, value
@@ -19,36 +19,29 @@ REFERENCE_RE = re.compile(
 )
 
 
-class _Number:
-    """One number of the reference, and the same in other results."""
+Found = tuple[float, str, list[float | None]]
 
-    def __init__(self, word: str) -> None:
-        self.suite = ""  # that other results may have too
-        if word.startswith(race_data.PREFIX):
-            self.value, self.name = race_data.figure(word)
-            return
-        match = REFERENCE_RE.fullmatch(word)
-        if match is None:
-            raise SiteError(
-                f"{word!r} is not server.suite.figure or "
-                "server.suite@clients.figure"
-            )
-        self.server, self.name = match["server"], match["figure"]
-        self.clients = int(match["clients"]) if match["clients"] else None
-        where = (self.server, match["suite"], self.clients)
-        if match["run"]:
-            point: Point = experiments.find(match["run"], *where)
-        else:
-            point = data.reference_point(*where)
-            self.suite = match["suite"]
-        self.value = required(point, self.name)
 
-    def of(self, run: Results) -> float | None:
-        """The same number in another run, None if it is not there."""
-        if not self.suite:
-            return None
-        point = run.find(self.server, self.suite, self.clients)
-        return None if point is None else value(point, self.name)
+def _number(word: str) -> Found:
+    """A number, its name, and the same in each of the results beside it."""
+    nowhere: list[float | None] = [None for _ in data.beside()]
+    if word.startswith(race_data.PREFIX):
+        return *race_data.figure(word), nowhere
+    match = REFERENCE_RE.fullmatch(word)
+    if match is None:
+        raise SiteError(
+            f"{word!r} is not server.suite.figure or "
+            "server.suite@clients.figure"
+        )
+    clients = int(match["clients"]) if match["clients"] else None
+    where, name = (match["server"], match["suite"], clients), match["figure"]
+    if match["run"]:
+        point = experiments.find(match["run"], *where)
+        return required(point, name), name, nowhere
+    others = [run.find(*where) for run in data.beside()]
+    return required(data.reference_point(*where), name), name, [
+        None if point is None else value(point, name) for point in others
+    ]
 
 
 def inline(text: str) -> str:
@@ -72,25 +65,26 @@ def inline(text: str) -> str:
     for named in filter(None, map(REFERENCE_RE.fullmatch, words)):
         if data.not_measured(named["server"], named["suite"]):
             return DASH
-    numbers = [_Number(word) for word in words]
-    ours = _ratio([number.value for number in numbers])
+    numbers, names, others = zip(*map(_number, words), strict=True)
+    ours = _ratio(numbers)
     if ours is None:
         raise SiteError(f"{text!r} divides by zero")
     ours *= many
-    write = times if len(numbers) == 2 else figure(numbers[0].name).write
+    write = times if len(words) == 2 else figure(names[0]).write
     shown = f'<data class="seven-num" value="{ours:.6g}">{write(ours)}</data>'
-    runs = [[number.of(run) for number in numbers] for run in data.beside()]
     theirs = [
-        many * each for run in runs if (each := _ratio(run)) is not None
+        many * each for run in zip(*others, strict=True)
+        if (each := _ratio(run)) is not None
     ]
     if theirs:
         median = statistics.median(theirs)
-        who = "yours" if len(runs) == 1 else f"median of {len(theirs)} runs"
+        one = len(data.beside()) == 1
+        who = "yours" if one else f"median of {len(theirs)} runs"
         shown += f' <span class="seven-yours">({who} {write(median)})</span>'
     return re.sub(" (ms|µs|%|s|bytes)<", "\u00a0\\1<", shown)
 
 
-def _ratio(found: list[float | None] | list[float]) -> float | None:
+def _ratio(found: Sequence[float | None]) -> float | None:
     """One number, or the first through the second; None if that fails."""
     first, under = found[0], found[1] if len(found) == 2 else 1.0
     return first / under if first is not None and under else None

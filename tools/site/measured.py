@@ -23,7 +23,7 @@ from tools.site import (
     sweep_chart,
 )
 from tools.site.errors import SiteError
-from tools.site.fence_call import fence, uid
+from tools.site.fence_call import code, fence, uid
 
 
 def num(source: str, language: str, css_class: str, md: Any) -> str:
@@ -58,17 +58,33 @@ def _caption(chosen: dict[str, str], points: list[Point], suite: str) -> str:
 
 
 def _bars(chosen: dict[str, str], md: Any) -> str:
-    """A bar chart of one figure of one suite."""
+    """A bar chart of one figure: a row a server, what is beside it below.
+
+    mark: the server that is set off as this step.
+    """
     name, suite = chosen.get("figure", charts.RATE), chosen["suite"]
-    figures.figure(name)
-    rows = _rows(chosen)
-    points = [point for _, point, _ in rows]
-    for point in points:
+    mark, found = chosen.get("mark", ""), _rows(chosen)
+    rows = []
+    for server, point, other in found:
         figures.required(point, name)
-    mark, load = chosen.get("mark"), str(points[0].clients)
-    return charts.bars(
-        uid(md, "bars", suite, name, mark or "", load), chosen["title"],
-        name, rows, mark, _caption(chosen, points, suite),
+        kind = "mark" if server.name == mark else "bar"
+        drawn = [charts.Bar(point, kind, "reference")]
+        if other is not None:
+            drawn.append(charts.Bar(other, "own", data.who(other)))
+        rows.append(charts.Row(server.name, drawn, server.name, server.title))
+    keys = [("mark", f"{charts.MARK} this step")] * bool(mark)
+    keys.append(("bar", "reference"))
+    if any(other is not None for _, _, other in found):
+        keys += charts.beside_keys("own")
+    points = [point for _, point, _ in found]
+    possible = {point.possible for point in points}
+    limit = None
+    if name == charts.RATE and len(possible) == 1 and (most := possible.pop()):
+        limit = (most, charts.POSSIBLE)
+    return charts.row_chart(
+        uid(md, "bars", suite, name, mark, str(points[0].clients)),
+        chosen["title"], name, rows, keys, _caption(chosen, points, suite),
+        "Server", limit,
     )
 
 
@@ -95,12 +111,13 @@ def _sweep(chosen: dict[str, str], md: Any) -> str:
 def _abtable(chosen: dict[str, str], md: Any) -> str:
     """The load generator's figures for one server or several."""
     rows, suite = _rows(chosen), chosen["suite"]
-    names = [server.name for server, _, _ in rows]
     columns = options.words(chosen, "columns") or result_tables.COLUMNS
-    return result_tables.measured(
-        uid(md, "measured", suite, *names), rows, chosen.get("mark"),
-        _caption(chosen, [point for _, point, _ in rows], suite),
-        tuple(columns),
+    points = [point for _, point, _ in rows]
+    return elements.figure(
+        uid(md, "measured", suite, *(server.name for server, _, _ in rows)),
+        "measured",
+        result_tables.measured(rows, chosen.get("mark"), tuple(columns)),
+        _caption(chosen, points, suite) + result_tables.commands(points),
     )
 
 
@@ -126,21 +143,39 @@ def _machine(chosen: dict[str, str], md: Any) -> str:
     return result_tables.machine()
 
 
+def _printed(chosen: dict[str, str]) -> str:
+    """What ab printed in the first run of a suite."""
+    return data.printed(options.server(chosen["server"]).name, chosen["suite"])
+
+
 def _raw(chosen: dict[str, str], md: Any) -> str:
-    """What ab printed in the first run of a suite, unchanged."""
-    server = options.server(chosen["server"]).name
-    clients = options.whole(chosen, "clients")
-    return result_tables.raw_output(
-        data.printed(server, chosen["suite"], clients),
-        f"What the load generator printed for {server}",
-    )
+    """All that ab printed, unchanged, folded away."""
+    heading = f"What the load generator printed for {chosen['server']}"
+    return elements.folded("raw", heading, _printed(chosen))
+
+
+def _ablines(chosen: dict[str, str], md: Any) -> str:
+    """The lines of it from one that begins with a word to another."""
+    lines = _printed(chosen).splitlines()
+    first = _line(lines, chosen["from"])
+    last = _line(lines[first:], chosen["to"])
+    return code(md, "\n".join(lines[first : first + last + 1]), "text", "")
+
+
+def _line(lines: list[str], word: str) -> int:
+    """Where it is. Another version of ab would print something else."""
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(word):
+            return number
+    raise SiteError(f"ab printed no line that begins with {word!r}")
 
 
 bars = fence(_bars, "suite title", "figure servers clients mark caption")
-sweep = fence(_sweep, "title", "servers caption")
+sweep = fence(_sweep, "title", "servers")
 abtable = fence(_abtable, "servers suite", "clients mark caption columns")
 experiment = fence(
     _experiment, "run suite figures", "against mark rows clients caption",
 )
 machine = fence(_machine)
-raw = fence(_raw, "server suite", "clients")
+raw = fence(_raw, "server suite")
+ablines = fence(_ablines, "server suite from to")

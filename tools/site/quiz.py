@@ -22,17 +22,17 @@ does the rest.
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tools.site import options
 from tools.site.errors import SiteError
 from tools.site.fence_call import fence_of, uid
 from tools.site.prose import line as prose
+from tools.site.template import html
 
 ANSWER = re.compile(r"- \[([ xX])\]\s*(.*)")
 CODE_OR_BAR = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)|(\s\|(?:\s|$))")
-RIGHT = '<strong><span aria-hidden="true">✓</span> Right.</strong>'
-WRONG = '<strong><span aria-hidden="true">✗</span> No.</strong>'
 
 
 @dataclass(frozen=True)
@@ -76,71 +76,19 @@ def _answer(right: bool, text: str) -> Answer:
 
 
 def _render(found: tuple[dict[str, str], list[Answer]], md: Any) -> str:
-    """A question with answers to choose from."""
+    """A question with answers to choose from.
+
+    The first on a page carries what addresses for printing lead to.
+    """
     chosen, answers = found
     ident = uid(md, "quiz", *chosen["question"].split()[:6])
-    title = prose(md, chosen.get("title", "Predict"))
-    question = prose(md, chosen["question"])
-    several = sum(answer.right for answer in answers) > 1
-    ask = "Choose every answer that is right" if several else "Choose one"
-    kind = "checkbox" if several else "radio"
-    choices = "".join(
-        _choice(md, kind, ident, number, answer)
-        for number, answer in enumerate(answers, 1)
-    )
-    because = ""
-    if "because" in chosen:
-        because = _said("because", prose(md, chosen["because"]))
-    # A form of its own keeps the state apart from other quizzes, and
-    # "dialog" makes sure that Enter sends nothing anywhere. There is no
-    # div in the div: the search would take the first end for the last.
-    return (
-        f'<form class="seven-quiz" id="{ident}" method="dialog" '
-        f'autocomplete="off">{_targets(md)}<fieldset>'
-        f'<legend><span class="seven-quiz__title">{title}</span> '
-        f'<span class="seven-quiz__question">{question}</span></legend>'
-        '<div class="seven-quiz__answers" data-search-exclude>'
-        f'<p class="seven-quiz__ask">{ask}: the reason appears below '
-        f"it.</p>{choices}{because}"
-        '<button class="seven-quiz__again" type="reset">Start over'
-        "</button></div></fieldset></form>"
-    )
-
-
-def _targets(md: Any) -> str:
-    """What addresses for printing lead to, once on a page."""
-    if getattr(md, "seven_quiz_targets", False):
-        return ""
-    md.seven_quiz_targets = True
-    return (
-        '<span id="without-answers" hidden></span>'
-        '<span id="only-questions" hidden></span>'
-    )
-
-
-def _choice(
-    md: Any, kind: str, group: str, number: int, answer: Answer
-) -> str:
-    """One answer: what to tick, its words, and why."""
-    ident = f"{group}-answer-{number}"
-    verdict = RIGHT if answer.right else WRONG
-    side = "right" if answer.right else "wrong"
-    return (
-        f'<input type="{kind}" name="{group}" id="{ident}">'
-        f'<label for="{ident}">{prose(md, answer.text)}</label>'
-        + _said(
-            f"why seven-quiz__why--{side}",
-            f"{verdict} {prose(md, answer.why)}",
-        )
-    )
-
-
-def _said(part: str, html: str) -> str:
-    """What a screen reader speaks as soon as it shows."""
-    return (
-        '<p class="seven-quiz__said" role="status">'
-        f'<span class="seven-quiz__{part}">{html}</span></p>'
-    )
+    first = not getattr(md, "seven_quiz", False)
+    md.seven_quiz = True
+    return html("quiz", **{
+        "title": "Predict", "because": "", **chosen, "id": ident,
+        "first": first, "answers": answers, "prose": partial(prose, md),
+        "several": sum(answer.right for answer in answers) > 1,
+    })
 
 
 quiz = fence_of(_render, parse)

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from html import escape
 
+from markupsafe import Markup
+
 from tools.data.results import SUITES, Point, Results
 from tools.servers import Server
 from tools.site import data, elements
 from tools.site.errors import SiteError
 from tools.site.figures import cell, figure, required
+from tools.site.template import html
 
 COLUMNS: tuple[str, ...] = (
     "requests_per_second", "share", "p50", "p99", "failures", "cpu_ms",
@@ -19,8 +22,7 @@ Shown = tuple[Server, Point, Point | None]  # and what stands beside it
 
 
 def measured(
-    uid: str, rows: list[Shown], mark: str | None, caption: str,
-    columns: tuple[str, ...] = COLUMNS,
+    rows: list[Shown], mark: str | None, columns: tuple[str, ...]
 ) -> str:
     """The load generator's figures of servers, a row each.
 
@@ -35,42 +37,34 @@ def measured(
         for name in columns:
             required(point, name)
         heading = f"<strong>{server.name}</strong>"
-        if server.name == mark:
-            heading += " this step"
-        body.append(_row(heading, point, columns, False))
-        servers.append(server.name)
+        heading += " this step" * (server.name == mark)
+        body.append([heading, *_cells(point, columns, False)])
         if count:
-            body.append(_row(data.who(other), other, columns, count > 1))
-            servers.append(server.name)
+            heading = data.who(other)
+            if other is not None and other.reason and other.status != "ok":
+                heading += f"<br><small>{escape(other.reason)}</small>"
+            body.append([heading, *_cells(other, columns, count > 1)])
+        servers += [server.name] * (2 if count else 1)
     head = ["Server", *(figure(name).label for name in columns)]
-    shown = elements.table(head, body, "What was measured", servers)
-    commands = _commands([point for _, point, _ in rows])
-    return elements.figure(uid, "measured", shown, caption + commands)
+    return elements.table(head, body, "What was measured", servers)
 
 
-def _row(
-    heading: str, point: Point | None, columns: tuple[str, ...], spread: bool
+def _cells(
+    point: Point | None, columns: tuple[str, ...], spread: bool
 ) -> list[str]:
     """spread: that of every figure, not of the requests/s alone."""
-    if point is not None and point.reason and point.status != "ok":
-        heading += f"<br><small>{escape(point.reason)}</small>"
     return [
-        heading,
-        *(
-            cell(point, name, spread or name == "requests_per_second")
-            for name in columns
-        ),
+        cell(point, name, spread or name == "requests_per_second")
+        for name in columns
     ]
 
 
-def _commands(points: list[Point]) -> str:
-    """The commands that measured, each once, folded away."""
+def commands(points: list[Point]) -> str:
+    """The commands that measured, each once, folded away. HTML."""
     found = [point.runs[0].command for point in points if point.runs]
     lines = "\n".join(dict.fromkeys(found))
-    if not lines:
-        return ""
     word = "commands" if "\n" in lines else "command"
-    return elements.folded(f"The {word}", elements.preformatted(lines))
+    return elements.folded("data", f"The {word}", lines) if lines else ""
 
 
 def caption(own: str, points: list[Point], suite: str) -> str:
@@ -78,32 +72,11 @@ def caption(own: str, points: list[Point], suite: str) -> str:
 
     own: what the page itself says, plain text.
     """
-    words = [escape(own)] if own else []
-    words.append(f"Load: {escape(SUITES[suite])}.")
-    repeats = {len(p.runs) for p in points if p.status == "ok"}
-    if repeats and repeats != {1}:
-        low, high = min(repeats), max(repeats)
-        each = f"{low}" if low == high else f"{low} to {high}"
-        words.append(f"Medians of {each} runs.")
-    run = data.reference()
-    words.append(
-        f"Reference: {escape(run.machine.cpu)}, {run.machine.cores} cores, "
-        f"{escape(run.machine.python)}, {run.started[:10]}."
+    return html(
+        "caption", own=own, load=SUITES[suite], run=data.reference(),
+        repeats={len(p.runs) for p in points if p.status == "ok"},
+        beside=data.beside(), fact=fact,
     )
-    runs = data.beside()
-    if len(runs) == 1:
-        words.append(
-            f'<span class="seven-own-run">Yours: {fact(runs, "cpu")}, '
-            f'{fact(runs, "cores")} cores, {fact(runs, "date")}, '
-            f'<code>{fact(runs, "command")}</code>.</span>'
-        )
-    elif runs:
-        words.append(
-            f'<span class="seven-own-run">Beside it {len(runs)} runs of '
-            "others: their median, and the lowest and the highest of them. "
-            f'Processors: {fact(runs, "cpu")}.</span>'
-        )
-    return " ".join(words)
 
 
 FACTS: dict[str, tuple[str, Callable[[Results], object]]] = {
@@ -137,12 +110,12 @@ def machine_fact(run: Results, name: str) -> str:
     return str(find(run))
 
 
-def fact(runs: list[Results], name: str) -> str:
+def fact(runs: list[Results], name: str) -> Markup:
     """A fact about several runs: those there are, or how many. HTML."""
     found = list(dict.fromkeys(machine_fact(run, name) for run in runs))
     if len(found) > MOST:
-        return f"{len(found)} different"
-    return " or ".join(map(escape, found))
+        return Markup("{} different").format(len(found))
+    return Markup(" or ").join(found)
 
 
 def machine() -> str:
@@ -156,13 +129,3 @@ def machine() -> str:
     ]
     head = ["What", *columns]
     return elements.table(head, body, "Where the numbers were measured")
-
-
-def raw_output(text: str, heading: str) -> str:
-    """What the load generator printed, unchanged."""
-    if not text.strip():
-        raise SiteError("the raw output is empty")
-    return (
-        f'<details class="seven-raw"><summary>{escape(heading)}</summary>'
-        f"{elements.preformatted(text)}</details>"
-    )

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from markupsafe import Markup
-
 from tools.data.results import Point
 from tools.servers import SERVERS, Server
 from tools.site import data, elements, svg
@@ -37,6 +35,12 @@ class Line:
     server: Server
     points: list[Point]
     own: list[Point] = field(default_factory=list)
+
+    @property
+    def both(self) -> list[tuple[str, list[Point]]]:
+        """The reference's points, called "", and those beside it."""
+        found = [("", self.points), (data.who(), self.own)]
+        return [(who, points) for who, points in found if points]
 
     @property
     def style(self) -> str:
@@ -80,8 +84,8 @@ class _Axes:
 
     def __init__(self, lines: list[Line]) -> None:
         points = [
-            point for line in lines for point in (*line.points, *line.own)
-            if value(point, RATE)
+            point for line in lines for _, found in line.both
+            for point in found if value(point, RATE)
         ]
         ends = [p.possible or 0.0 for p in points]
         for p in points:  # of one, its median counts; of several, all
@@ -92,29 +96,22 @@ class _Axes:
         self.low, self.high = min(ends) / 1.3, max(ends) * 1.15
         self.delay = next((p.delay for p in points if p.delay), None)
 
-    def part(self, clients: float) -> float:
-        return math.log(clients) / math.log(self.clients)
+    def x(self, clients: float) -> float:
+        """Percent of the width."""
+        return 100 * math.log(clients) / math.log(self.clients)
 
     def y(self, rate: float) -> float:
+        """Pixels from the top."""
         part = math.log(rate / self.low) / math.log(self.high / self.low)
         return round(8 + (HEIGHT - 8) * (1 - part), 1)
 
     def place(self, clients: int, rate: float) -> Place:
-        x = svg.percent(self.part(clients))
+        """The place of so many requests/s with so many clients."""
+        x = svg.percent(self.x(clients) / 100)
         return Place(x, self.y(rate), clients, rate)
 
-    def rates(self) -> Iterator[tuple[float, str]]:
-        """Where a line goes across, and its number."""
-        for rate in svg.powers(self.low, self.high, 10):
-            yield self.y(rate), f"{rate:,.0f}"
-
-    def columns(self) -> Markup:
-        return Markup("".join(
-            svg.column(svg.percent(self.part(many)), HEIGHT, f"{many:,.0f}")
-            for many in svg.powers(1, self.clients, 8)
-        ))
-
-    def trace(self, line: Line, points: list[Point], who: str) -> Trace:
+    def trace(self, line: Line, who: str, points: list[Point]) -> Trace:
+        """What is drawn of these points of a line."""
         places = [
             self.place(point.clients, rate) for point in points
             if (rate := value(point, RATE))
@@ -128,8 +125,7 @@ class _Axes:
         to the width of the chart, and there is no text in it.
         """
         ends = [
-            (100 * self.part(p.clients), *map(self.y, low_high))
-            for p in points
+            (self.x(p.clients), *map(self.y, low_high)) for p in points
             if isinstance(p, Several) and (low_high := spread(p, RATE))
             and low_high[0] > 0
         ]
@@ -143,9 +139,9 @@ class _Axes:
 def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     """Requests/s over clients, both logarithmic, a line a server."""
     axes = _Axes(lines)
-    every = [
-        axes.trace(line, points, who) for line in lines
-        for points, who in ((line.own, data.who()), (line.points, ""))
+    every = [  # the reference is drawn over what stands beside it
+        axes.trace(line, *found) for line in lines
+        for found in reversed(line.both)
     ]
     traces = [trace for trace in every if trace.places]
     ends = [trace for trace in traces if not trace.who]
@@ -155,10 +151,9 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     if any(trace.line.end for trace in ends):
         keys.append(("end", "the line ends here, the reason is below"))
     chart = html(
-        "sweep", uid=uid, title=title, height=HEIGHT, axes=axes,
-        traces=traces, ends=ends, names=_names(ends), px=svg.px, cross=CROSS,
-        shapes=SHAPES, write=figure(RATE).write,
-        axis=Markup(clients_axis(HEIGHT)),
+        "sweep", uid=uid, title=title, height=HEIGHT, axes=axes, svg=svg,
+        traces=traces, ends=ends, names=list(_names(ends)), cross=CROSS,
+        shapes=SHAPES, write=figure(RATE).write, axis=clients_axis(HEIGHT),
     )
     return frame(uid, title, keys, chart, _sweep_table(lines), caption)
 
@@ -169,7 +164,7 @@ def clients_axis(height: float) -> str:
     return svg.label("clients at once", "100%", height + 36, kind, "end")
 
 
-def _names(ends: list[Trace]) -> list[tuple[Trace, float]]:
+def _names(ends: list[Trace]) -> Iterator[tuple[Trace, float]]:
     """Each line's name at the right, kept from covering each other."""
     placed = sorted(ends, key=lambda trace: trace.places[-1].y)
     heights: list[float] = []
@@ -180,25 +175,24 @@ def _names(ends: list[Trace]) -> list[tuple[Trace, float]]:
     for at in reversed(range(len(heights))):  # push up what is too low
         heights[at] = min(heights[at], limit)
         limit = heights[at] - LABEL_GAP
-    return list(zip(placed, heights, strict=True))
+    return zip(placed, heights, strict=True)
 
 
 def _sweep_table(lines: list[Line]) -> str:
-    head, servers = ["Clients", "Possible"], ["", ""]
-    columns: list[dict[int, Point]] = []
-    for line in lines:
-        name = line.server.name
-        for points, who in ((line.points, ""), (line.own, data.who())):
-            if points:
-                head.append(f"{name} {who}".strip())
-                servers.append(name)
-                columns.append({p.clients: p for p in points})
+    columns = [
+        (line.server.name, who, {p.clients: p for p in points})
+        for line in lines for who, points in line.both
+    ]
     body = []
     for clients in sorted({p.clients for line in lines for p in line.points}):
-        at = [column.get(clients) for column in columns]
+        at = [points.get(clients) for _, _, points in columns]
         first = next(point for point in at if point is not None)
         body.append(
             [f"{clients:,}", cell(first, "possible")]
             + [cell(p, RATE, isinstance(p, Several)) for p in at]
         )
-    return elements.table(head, body, "", None, servers)
+    names = [f"{name} {who}".strip() for name, who, _ in columns]
+    return elements.table(
+        ["Clients", "Possible", *names], body, "", None,
+        ["", "", *(name for name, _, _ in columns)],
+    )
