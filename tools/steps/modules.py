@@ -53,6 +53,9 @@ class Lock:
         if not self.depth:
             self.owner = None
 
+    def _at_fork_reinit(self) -> None:
+        """Thread pools hand this to os.register_at_fork."""
+
     def locked(self) -> bool:
         return self.owner is not None
 
