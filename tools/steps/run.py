@@ -90,7 +90,7 @@ class Run:
         number = len(self.tables)
         if number == MOST_PROCESSES:
             raise Stopped(f"it starts more than {MOST_PROCESSES} processes")
-        table = Table(self.kernel)
+        table = Table(self.kernel, number)
         self.tables.append(table)
         self.modules.append({})
         seen = 0

@@ -18,8 +18,8 @@ ADDRESS = "127.0.0.1"
 class Table:
     """The descriptors of one simulated process; the lowest free is next."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, process: int) -> None:
+        self.kernel, self.process = kernel, process
         self.open: dict[int, Socket] = {}
         self.listeners: list[Socket] = []  # of all processes: see connect
 
@@ -297,7 +297,10 @@ class Client:
         listener = listeners[self.number % len(listeners)]
         assert listener.queue is not None
         listener.queue.append(self)
-        self.kernel.note("client", self.number, "connect", listener.fd)
+        self.kernel.note(
+            "client", self.number, "connect", listener.fd,
+            listener.table.process,
+        )
 
     def send(self, text: str) -> None:
         """Send some of its request."""
