@@ -22,7 +22,7 @@ MOST_SECONDS = 600.0  # of the virtual clock
 Tracer = Callable[[Any, str, Any], Any]
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     """The run cannot go on; the text says why, in a sentence."""
 
 
@@ -32,6 +32,7 @@ class Thread:
     def __init__(self, number: int, process: int, name: str) -> None:
         self.number, self.process, self.name = number, process, name
         self.line = 0  # that it runs, of the file shown
+        self.blocked, self.since = "", 0.0  # in which call, since when
         self.run: Callable[[], None] = lambda: None
         self.turn = threading.Lock()  # held until it may run
         self.turn.acquire()
@@ -49,8 +50,12 @@ class Kernel:
     GIL makes it; 0: it runs until it blocks.
     """
 
-    def __init__(self, tracer: Tracer | None = None, interval: int = 0):
+    def __init__(
+        self, tracer: Tracer | None = None, interval: int = 0,
+        last_step: int = MOST_STEPS + 1,
+    ) -> None:
         self.now = 0.0
+        self.last_step = last_step  # the run ends with it
         self.tracer, self.interval = tracer, interval
         self.threads: list[Thread] = []
         self.trace: list[list[Any]] = []
@@ -59,6 +64,8 @@ class Kernel:
         # Called before a thread's turn, and when one blocks.
         self.entering: Callable[[Thread], None] = lambda thread: None
         self.looking: Callable[[], None] = lambda: None
+        # Called once, when all threads are blocked for the first time.
+        self.opening: Callable[[], None] = lambda: None
         self._runnable: deque[Thread] = deque()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._scheduled = 0
@@ -83,6 +90,8 @@ class Kernel:
             )
         number = self.current.number if self.current else -1
         self.trace.append([kind, round(self.now, 6), number, *details])
+        if len(self.trace) == self.last_step:
+            raise Stopped("this is the moment")
 
     # Time.
 
@@ -143,6 +152,7 @@ class Kernel:
 
         what: the call, for the trace. Returns whether it is ready.
         """
+        self._meanwhile()
         if ready():
             return True
         if until is not None and until <= self.now:
@@ -150,6 +160,7 @@ class Kernel:
         thread = self.current
         assert thread, "only a thread can wait"
         self.looking()
+        thread.blocked, thread.since = what[0], round(self.now, 6)
         self.note("block", *what)
         if until is not None:
             self.at(until, lambda: None)
@@ -157,6 +168,7 @@ class Kernel:
         while not ready() and self.now < (until or math.inf):
             thread.ready, thread.until = ready, until
             self._pause(thread)
+        thread.blocked = ""
         self.note("wake", *what)
         return ready()
 
@@ -180,11 +192,17 @@ class Kernel:
         They stay so for good: the process is to end afterwards. Raises
         Stopped, or what the main thread has raised.
         """
-        while self._turn() or not over():
-            if self.failure is not None:
-                raise self.failure
-            if not self._runnable and not self._wake_up():
-                self._next_event()
+        opened = False
+        while True:
+            while self._turn() or self._wake_up():
+                if self.failure is not None:
+                    raise self.failure
+            if not opened:
+                self.opening()
+                opened = True
+            if over():
+                return
+            self._next_event()
 
     def _turn(self) -> bool:
         """Run the next thread until it blocks; False if there is none."""
@@ -218,5 +236,11 @@ class Kernel:
                 "it ended before its clients did"
             )
         self.now = max(self.now, self._events[0][0])
+        self._meanwhile()
+
+    def _meanwhile(self) -> None:
+        """What is due happens, whatever the current thread does."""
+        thread, self.current = self.current, None
         while self._events and self._events[0][0] <= self.now:
             heapq.heappop(self._events)[2]()
+        self.current = thread

@@ -54,7 +54,7 @@ class Run:
         self.kept = {name: sys.modules[name] for name in sys.modules
                      if not modules.belongs(name)}
         self.kernel.entering = self.enter
-        self.kernel.looking = self.look
+        self.kernel.looking, self.kernel.opening = self.look, self.open
 
     def compile(self) -> CodeType:
         """Raises Stopped for a syntax error."""
@@ -168,6 +168,11 @@ class Run:
                 self.tasks = tasks
                 self.kernel.note("tasks", tasks)
 
+    def open(self) -> None:
+        """The server has started: the clients begin."""
+        for client in self.clients:
+            client.begin(self.listeners)
+
     def listeners(self) -> list[Any]:
         """The listening sockets of all processes."""
         return [each for table in self.tables for each in table.listeners]
@@ -181,8 +186,6 @@ class Run:
         error = ""
         sys.path[0] = str(self.file.parent)
         sys.argv = [str(self.file), *self.options]
-        for client in self.clients:
-            client.begin(self.listeners)
         try:
             self.start()
             self.kernel.run(lambda: all(c.ended() for c in self.clients))

@@ -276,7 +276,7 @@ class Client:
 
     def begin(self, listeners: Callable[[], list[Socket]]) -> None:
         """Put what it will do on the kernel's calendar."""
-        start = float(self.plan.get("connect", 0))
+        start = self.kernel.now + float(self.plan.get("connect", 0))
         self.kernel.at(start, lambda: self.connect(listeners()))
         for after, text in self.plan.get("send", ()):
             self.kernel.at(start + after, lambda text=text: self.send(text))
