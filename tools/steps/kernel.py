@@ -26,6 +26,10 @@ class Stopped(BaseException):
     """The run cannot go on; the text says why, in a sentence."""
 
 
+class Exit(BaseException):
+    """The process ends itself (os._exit)."""
+
+
 class Thread:
     """A simulated thread, in a simulated process."""
 
@@ -58,6 +62,7 @@ class Kernel:
         self.last_step = last_step  # the run ends with it
         self.tracer, self.interval = tracer, interval
         self.threads: list[Thread] = []
+        self.children: dict[int, set[int]] = {}  # of each process
         self.trace: list[list[Any]] = []
         self.current: Thread | None = None
         self.failure: BaseException | None = None
@@ -99,7 +104,8 @@ class Kernel:
         """Let something happen at this moment."""
         self._scheduled += 1
         heapq.heappush(
-            self._events, (max(moment, self.now), self._scheduled, action)
+            self._events,
+            (round(max(moment, self.now), 9), self._scheduled, action),
         )
 
     # Threads.
@@ -127,6 +133,8 @@ class Kernel:
         sys.settrace(self.tracer)
         try:
             thread.run()
+        except Exit:
+            pass
         except BaseException as error:  # it ends the run, as a crash would
             if self.failure is None and self.ends_the_run(thread, error):
                 self.failure = error
@@ -134,8 +142,9 @@ class Kernel:
             sys.settrace(None)
             thread.ended = True
             self.threads.remove(thread)
-        self.note("end")
-        self._hub.release()
+            if self.failure is None:
+                self.note("end")
+            self._hub.release()
 
     def ends_the_run(self, thread: Thread, error: BaseException) -> bool:
         """Does this exception stop more than its own thread?"""
@@ -155,7 +164,7 @@ class Kernel:
         self._meanwhile()
         if ready():
             return True
-        if until is not None and until <= self.now:
+        if until is not None and (until := round(until, 9)) <= self.now:
             return False
         thread = self.current
         assert thread, "only a thread can wait"

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.steps import sockets
-from tools.steps.kernel import Kernel, Stopped, Thread
+from tools.steps.kernel import Exit, Kernel, Stopped, Thread
 from tools.steps.sockets import Table
 
 EPOCH = 1_700_000_000.0  # what time.time says when the run begins
 CORES = 2
+FIRST_PID = 1000
 
 
 class Lock:
@@ -282,6 +283,7 @@ def uring_module(table: Table) -> types.ModuleType:
         setattr(Engine, name, noted(name))
     module = types.ModuleType("uring")
     module.Engine = Engine  # type: ignore
+    module.open_ring = lambda: None  # type: ignore
     module.Unavailable = type("Unavailable", (Exception,), {})  # type: ignore
     return module
 
@@ -309,6 +311,28 @@ def modules_for(
 
     def now() -> float:
         return kernel.now
+
+    def leave(status: int) -> None:
+        raise Exit
+
+    def waitpid(pid: int, options: int) -> tuple[int, int]:
+        def over() -> bool:
+            return pid - FIRST_PID not in {
+                each.process for each in kernel.threads
+            }
+
+        until = kernel.now if options else None  # WNOHANG
+        return (pid, 0) if kernel.wait(["waitpid"], over, until) else (0, 0)
+
+    def wait() -> tuple[int, int]:
+        def ended() -> set[int]:
+            alive = {each.process for each in kernel.threads}
+            return kernel.children.get(table.process, set()) - alive
+
+        kernel.wait(["waitpid"], lambda: bool(ended()))
+        child = min(ended())
+        kernel.children[table.process].discard(child)
+        return FIRST_PID + child, 0
 
     def forbidden(name: str) -> Callable[..., Any]:
         def refuse(*words: Any, **options: Any) -> Any:
@@ -342,6 +366,8 @@ def modules_for(
         ),
         "os": like(
             os, fork=fork, cpu_count=lambda: CORES,
+            getpid=lambda: FIRST_PID + table.process,
+            waitpid=waitpid, wait=wait, _exit=leave,
             kill=forbidden("os.kill"), system=forbidden("os.system"),
         ),
     }

@@ -18,11 +18,10 @@ from typing import Any
 
 from tools.steps import modules
 from tools.steps.kernel import Kernel, Stopped, Thread
-from tools.steps.sockets import Client, Table
+from tools.steps.sockets import Client, End, Table
 
 SCENARIOS = Path(__file__).with_name("scenarios.toml")
 MOST_PROCESSES = 4
-FIRST_PID = 1000
 
 
 def scenario(name: str) -> dict[str, Any]:
@@ -81,16 +80,20 @@ class Run:
 
     # Processes.
 
-    def start(self, forks: int = 0) -> int:
+    def start(
+        self, forks: int = 0, held: dict[int, End] | None = None
+    ) -> int:
         """A new process, which runs the file; its number.
 
         forks: it is a child of that fork (counted from 1), so it is the
         same program once more, as far as that fork, where it gets a 0.
+        held: what it has open by then.
         """
         number = len(self.tables)
         if number == MOST_PROCESSES:
             raise Stopped(f"it starts more than {MOST_PROCESSES} processes")
         table = Table(self.kernel, number)
+        table.inherited = held or {}
         self.tables.append(table)
         self.modules.append({})
         seen = 0
@@ -98,15 +101,18 @@ class Run:
         def fork() -> int:
             nonlocal seen
             seen += 1
-            if table.open:
-                raise Stopped("it forks with open sockets: not simulated")
             if seen < forks:
-                return FIRST_PID
+                return modules.FIRST_PID
             if seen == forks:
                 thread.silent = False
                 return 0
             self.kernel.note("call", "fork")
-            return FIRST_PID + self.start(seen)
+            held = {fd: sock.end for fd, sock in table.open.items()}
+            for end in held.values():
+                end.holders += 1
+            child = self.start(seen, held)
+            self.kernel.children.setdefault(number, set()).add(child)
+            return modules.FIRST_PID + child
 
         self.modules[number] = modules.modules_for(self.kernel, table, fork)
         thread = self.kernel.start(lambda: self.main(table), "main", number)
@@ -174,8 +180,12 @@ class Run:
             client.begin(self.listeners)
 
     def listeners(self) -> list[Any]:
-        """The listening sockets of all processes."""
-        return [each for table in self.tables for each in table.listeners]
+        """The listening sockets; one that several processes hold once."""
+        found = {
+            id(sock.end): sock for table in self.tables
+            for sock in table.open.values() if sock.end.queue is not None
+        }
+        return list(found.values())
 
     def whole(self) -> dict[str, Any]:
         """The trace and what became of the clients; `error` if it stopped.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import selectors
 import socket as real
 from collections import deque
@@ -21,7 +22,8 @@ class Table:
     def __init__(self, kernel: Kernel, process: int) -> None:
         self.kernel, self.process = kernel, process
         self.open: dict[int, Socket] = {}
-        self.listeners: list[Socket] = []  # of all processes: see connect
+        # What a forked process had open already: it opens it once more.
+        self.inherited: dict[int, End] = {}
 
     def add(self, sock: Socket) -> int:
         """A descriptor for a new socket."""
@@ -45,6 +47,20 @@ class Pipe:
         return ROOM - len(self.data)
 
 
+class End:
+    """What a descriptor stands for; several processes may hold it.
+
+    queue: the connections that a listener can accept.
+    """
+
+    def __init__(
+        self, incoming: Pipe | None = None, outgoing: Pipe | None = None
+    ) -> None:
+        self.incoming, self.outgoing = incoming, outgoing
+        self.queue: deque[Client] | None = None
+        self.holders = 1
+
+
 class Socket:
     """What `socket.socket` is to a server, over the simulated kernel."""
 
@@ -57,22 +73,21 @@ class Socket:
         if fileno is not None:
             raise OSError(errno.EBADF, "not a simulated descriptor")
         self.family, self.type, self.proto = family, type, proto
-        self._start(None, None)
+        self._start(End())
 
-    def _start(self, incoming: Pipe | None, outgoing: Pipe | None) -> None:
-        self.incoming, self.outgoing = incoming, outgoing
-        self.queue: deque[Client] | None = None  # to be accepted
+    def _start(self, end: End) -> None:
         self.timeout: float | None = None
         self._io_refs, self._closed = 0, False
         self.kernel = self.table.kernel
         self.fd = self.table.add(self)
+        self.end = self.table.inherited.pop(self.fd, end)
 
     @classmethod
     def between(cls, incoming: Pipe, outgoing: Pipe) -> Socket:
         """A connected socket."""
         new = cls.__new__(cls)
         new.family, new.type, new.proto = real.AF_INET, real.SOCK_STREAM, 0
-        new._start(incoming, outgoing)
+        new._start(End(incoming, outgoing))
         return new
 
     # What it is.
@@ -84,7 +99,7 @@ class Socket:
         return ADDRESS, 8000
 
     def getpeername(self) -> tuple[str, int]:
-        if self.incoming is None:
+        if self.end.incoming is None:
             raise OSError(errno.ENOTCONN, "it is not connected")
         return ADDRESS, 50_000 + self.fd
 
@@ -110,16 +125,16 @@ class Socket:
 
     def readable(self) -> bool:
         """Would accept or recv return at once?"""
-        if self.queue is not None:
-            return bool(self.queue)
-        pipe = self.incoming
+        if self.end.queue is not None:
+            return bool(self.end.queue)
+        pipe = self.end.incoming
         return pipe is not None and bool(
             pipe.data or pipe.ended or pipe.reset
         )
 
     def writable(self) -> bool:
         """Would send take something at once?"""
-        pipe = self.outgoing
+        pipe = self.end.outgoing
         return pipe is not None and (
             pipe.room() > 0 or pipe.reset or pipe.ended
         )
@@ -145,17 +160,15 @@ class Socket:
         """Any address is the one that the clients know."""
 
     def listen(self, backlog: int = 128) -> None:
-        if self.queue is None:
-            self.queue = deque()
-            self.table.listeners.append(self)
-            self.kernel.note("listen", self.fd)
+        if self.end.queue is None:
+            self.end.queue = deque()
+        self.kernel.note("listen", self.fd)
 
     def accept(self) -> tuple[Socket, tuple[str, int]]:
         self._wait("accept", self.readable)
-        assert self.queue is not None
-        client = self.queue.popleft()
+        assert self.end.queue is not None
+        client = self.end.queue.popleft()
         new = type(self).between(client.sent, client.received)
-        client.socket = new
         self.kernel.note("call", "accept", self.fd, new.fd, client.number)
         return new, new.getpeername()
 
@@ -163,7 +176,7 @@ class Socket:
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         self._wait("recv", self.readable)
-        pipe = self.incoming
+        pipe = self.end.incoming
         if pipe is None:
             raise OSError(errno.ENOTCONN, "it is not connected")
         if pipe.reset:
@@ -186,7 +199,7 @@ class Socket:
 
     def send(self, data: Any, flags: int = 0) -> int:
         self._wait("send", self.writable)
-        pipe = self.outgoing
+        pipe = self.end.outgoing
         if pipe is None:
             raise OSError(errno.ENOTCONN, "it is not connected")
         if pipe.reset or pipe.ended:
@@ -208,11 +221,11 @@ class Socket:
 
     def shutdown(self, how: int) -> None:
         self.kernel.note("call", "shutdown", self.fd, how)
-        if how != real.SHUT_RD and self.outgoing:
-            self.outgoing.ended = True
-            self.outgoing.wanted()
-        if how != real.SHUT_WR and self.incoming:
-            self.incoming.ended = True
+        if how != real.SHUT_RD and self.end.outgoing:
+            self.end.outgoing.ended = True
+            self.end.outgoing.wanted()
+        if how != real.SHUT_WR and self.end.incoming:
+            self.end.incoming.ended = True
 
     def close(self) -> None:
         self._closed = True
@@ -225,17 +238,18 @@ class Socket:
             return
         self.kernel.note("call", "close", self.fd)
         self.table.open.pop(self.fd)
-        if self in self.table.listeners:
-            self.table.listeners.remove(self)
-            for client in self.queue or ():
-                client.received.reset = True
-                client.received.wanted()
         self.fd = -1
-        if self.outgoing and self.incoming:
-            if self.incoming.data:
-                self.outgoing.reset = True
-            self.outgoing.ended = self.incoming.ended = True
-            self.outgoing.wanted()
+        self.end.holders -= 1
+        if self.end.holders:  # another process has it open
+            return
+        for client in self.end.queue or ():
+            client.received.reset = True
+            client.received.wanted()
+        if self.end.outgoing and self.end.incoming:
+            if self.end.incoming.data:
+                self.end.outgoing.reset = True
+            self.end.outgoing.ended = self.end.incoming.ended = True
+            self.end.outgoing.wanted()
 
     def detach(self) -> int:
         """Its descriptor lives on, for calls that take a number."""
@@ -267,7 +281,6 @@ class Client:
         self.kernel, self.number, self.plan = kernel, number, plan
         self.sent, self.received = Pipe(), Pipe()
         self.received.wanted = self.read
-        self.socket: Socket | None = None
         self.got = 0  # bytes
         self.first: float | None = None  # byte of a response, when
         self.last: float | None = None
@@ -295,8 +308,8 @@ class Client:
         self.state = "open"
         # Several listen on one port: the kernel deals the clients out.
         listener = listeners[self.number % len(listeners)]
-        assert listener.queue is not None
-        listener.queue.append(self)
+        assert listener.end.queue is not None
+        listener.end.queue.append(self)
         self.kernel.note(
             "client", self.number, "connect", listener.fd,
             listener.table.process,
@@ -372,7 +385,9 @@ class Selector(selectors._BaseSelectorImpl):  # type: ignore
 
     def select(self, timeout: float | None = None) -> list[Any]:
         kernel = self.table.kernel
-        until = None if timeout is None else kernel.now + max(timeout, 0)
+        until = None
+        if timeout is not None:  # rounded up, as the kernel does
+            until = kernel.now + math.ceil(max(timeout, 0) * 1e6) / 1e6
         kernel.wait([self.call, len(self.get_map())], self._ready, until)
         found = list(self._ready())
         kernel.note("ready", [key.fd for key, _ in found])
