@@ -89,14 +89,20 @@ class Kernel:
             return
         if len(self.trace) >= MOST_STEPS:
             where = f" in line {self.current.line}" if self.current else ""
-            raise Stopped(
+            raise self.stop(
                 f"it was still running{where} after {MOST_STEPS:,} steps: "
                 "does a loop never end, or never wait?"
             )
         number = self.current.number if self.current else -1
         self.trace.append([kind, round(self.now, 6), number, *details])
         if len(self.trace) == self.last_step:
-            raise Stopped("this is the moment")
+            raise self.stop("this is the moment")
+
+    def stop(self, why: str) -> Stopped:
+        """To be raised: the run ends, even if the file catches it."""
+        if self.failure is None:
+            self.failure = Stopped(why)
+        return Stopped(why)
 
     # Time.
 
@@ -161,6 +167,11 @@ class Kernel:
 
         what: the call, for the trace. Returns whether it is ready.
         """
+        if self.current and self.current.silent:
+            raise self.stop(
+                "it forks after a wait, which is not simulated: try "
+                "--workers 1"
+            )
         self._meanwhile()
         if ready():
             return True

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.steps import sockets
-from tools.steps.kernel import Exit, Kernel, Stopped, Thread
+from tools.steps.kernel import Exit, Kernel, Thread
 from tools.steps.sockets import Table
 
 EPOCH = 1_700_000_000.0  # what time.time says when the run begins
@@ -336,7 +336,7 @@ def modules_for(
 
     def forbidden(name: str) -> Callable[..., Any]:
         def refuse(*words: Any, **options: Any) -> Any:
-            raise Stopped(f"it calls {name}, which is not simulated")
+            raise kernel.stop(f"it calls {name}, which is not simulated")
 
         return refuse
 

@@ -91,7 +91,7 @@ class Run:
         """
         number = len(self.tables)
         if number == MOST_PROCESSES:
-            raise Stopped(f"it starts more than {MOST_PROCESSES} processes")
+            raise self.kernel.stop(f"it starts more than {MOST_PROCESSES} processes")
         table = Table(self.kernel, number)
         table.inherited = held or {}
         self.tables.append(table)
@@ -143,7 +143,7 @@ class Run:
         try:
             exec(self.code, module.__dict__)
         except SystemExit as error:
-            raise Stopped(f"it ends: {error}") from None
+            raise self.kernel.stop(f"it ends: {error}") from None
 
     # What is shown.
 
