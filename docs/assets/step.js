@@ -99,8 +99,8 @@
     const state = beginning(clients);
     let done = 0;
     for (const row of trace) {
+      if (done === rows) break;
       if (typeof row === "number") state.now = row;
-      else if (done === rows) break;
       else {
         done += 1;
         changes[row[0]]?.(state, ...row.slice(1));
@@ -151,7 +151,9 @@
         `${named(key)}: ${queue.map((each) => `client ${number(each)}`)
           .join(", ") || "empty"}`
       )), "no socket listens"),
-      panel("Connections", [...state.connections].map(([key, client]) => (
+      panel("Connections", [...state.connections].sort(
+        (one, other) => one[1] - other[1], // by client
+      ).map(([key, client]) => (
         `${named(key)}: client ${number(client)}, ${
           state.clients[client].waiting} bytes wait`
       ))),
@@ -193,6 +195,7 @@
       .map((line) => [Number(line.dataset.line), line]));
     const kernel = figure.querySelector(".step-kernel");
     const says = figure.querySelector(".step-says");
+    const caption = says.textContent;
     const clock = make("output", { class: "step-clock" });
     const slider = make("input", {
       type: "range", min: 0, value: 0, "aria-label": "Step",
@@ -215,9 +218,11 @@
       );
       kernel.replaceChildren(...view(state));
       clock.value = `Clock: ${seconds(state.now)}`;
-      says.textContent = sentence(data.sentences, state);
-      if (step === rows.length && data.scenarios[choice.value].error) {
-        says.textContent += ` ${data.scenarios[choice.value].error}`;
+      const chosen = data.scenarios[choice.value];
+      says.textContent = step && step === chosen.moment
+        ? caption : sentence(data.sentences, state);
+      if (step === rows.length && chosen.error) {
+        says.textContent += ` ${chosen.error}`;
       }
       slider.value = step;
       slider.setAttribute("aria-valuetext", `${step} of ${rows.length}`);
@@ -230,10 +235,16 @@
         if (line) {
           const names = line.dataset.threads;
           line.dataset.threads = names ? `${names}, ${thread.name}` : thread.name;
-          if (thread.blocked) line.classList.add("step-blocked");
-          else line.classList.add("step-runs");
+          line.classList.add(thread.blocked ? "step-blocked" : "step-runs");
+          if (thread === state.threads.get(state.row?.[1])) lookAt(line);
         }
       }
+    };
+    const lookAt = (line) => {
+      const box = line.closest(".step-code");
+      const away = line.getBoundingClientRect().top
+        - box.getBoundingClientRect().top - box.clientHeight / 2;
+      if (Math.abs(away) > box.clientHeight / 3) box.scrollTop += away;
     };
     const go = (to) => {
       step = Math.max(0, Math.min(rows.length, to));

@@ -69,6 +69,7 @@ class Kernel:
         # Called before a thread's turn, and when one blocks.
         self.entering: Callable[[Thread], None] = lambda thread: None
         self.looking: Callable[[], None] = lambda: None
+        self.closing: Callable[[], None] = lambda: None  # at the last step
         # Called once, when all threads are blocked for the first time.
         self.opening: Callable[[], None] = lambda: None
         self._runnable: deque[Thread] = deque()
@@ -96,6 +97,7 @@ class Kernel:
         number = self.current.number if self.current else -1
         self.trace.append([kind, round(self.now, 6), number, *details])
         if len(self.trace) == self.last_step:
+            self.closing()
             raise self.stop("this is the moment")
 
     def stop(self, why: str) -> Stopped:

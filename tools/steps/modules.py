@@ -5,6 +5,7 @@ library (http.server, asyncio, queue, thread pools) is imported anew, so it
 is the real code over our sockets, our selector, our threads and our clock.
 """
 
+# ruff: noqa: D102 (what the standard library has documented)
 from __future__ import annotations
 
 import collections
@@ -12,7 +13,6 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
 import types
 from collections.abc import Callable
@@ -248,7 +248,7 @@ def uring_module(table: Table) -> types.ModuleType:
 
     What an operation does is the same; here the kernel completes it.
     """
-    import emulated  # the folder's own  # noqa: PLC0415
+    import emulated  # the folder's own
 
     kernel = table.kernel
 
@@ -259,7 +259,7 @@ def uring_module(table: Table) -> types.ModuleType:
 
         def __init__(self) -> None:
             super().__init__()
-            self.selector.call = "io_uring_enter"
+            self.selector.call, self.selector.quiet = "io_uring_enter", True
 
         def wait(self, block: bool = True) -> list[Any]:
             done = super().wait(block)

@@ -12,12 +12,13 @@ import sys
 import tomllib
 import traceback
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from tools.steps import modules
-from tools.steps.kernel import Kernel, Stopped, Thread
+from tools.steps.kernel import MOST_STEPS, Kernel, Stopped, Thread
 from tools.steps.sockets import Client, End, Table
 
 SCENARIOS = Path(__file__).with_name("scenarios.toml")
@@ -35,11 +36,11 @@ class Run:
     """One file and its clients."""
 
     def __init__(
-        self, file: Path, plan: dict[str, Any], options: list[str],
-        interval: int = 0,
+        self, file: Path, plan: dict[str, Any], options: Sequence[str] = (),
+        interval: int = 0, last_step: int = MOST_STEPS + 1,
     ) -> None:
         self.file, self.options = file.resolve(), options
-        self.kernel = Kernel(self.trace, interval)
+        self.kernel = Kernel(self.trace, interval, last_step)
         self.code = self.compile()
         self.clients = [
             Client(self.kernel, number, each)
@@ -54,6 +55,8 @@ class Run:
                      if not modules.belongs(name)}
         self.kernel.entering = self.enter
         self.kernel.looking, self.kernel.opening = self.look, self.open
+        self.kernel.closing = self.close
+        self.seen: list[list[Any]] = []  # at the last step
 
     def compile(self) -> CodeType:
         """Raises Stopped for a syntax error."""
@@ -115,7 +118,8 @@ class Run:
             return modules.FIRST_PID + child
 
         self.modules[number] = modules.modules_for(self.kernel, table, fork)
-        thread = self.kernel.start(lambda: self.main(table), "main", number)
+        name = f"child {number}" if forks else "main"
+        thread = self.kernel.start(lambda: self.main(table), name, number)
         thread.silent = bool(forks)
         return number
 
@@ -135,7 +139,14 @@ class Run:
 
     def main(self, table: Table) -> None:
         """The main thread of a process: the file, from its first line."""
+        def no_files(*words: Any, **options: Any) -> None:
+            line = self.kernel.current.line if self.kernel.current else 0
+            raise self.kernel.stop(
+                f"line {line}: it opens a file, which is not simulated"
+            )
+
         module = types.ModuleType("__main__")
+        module.open = no_files  # type: ignore
         module.__file__ = str(self.file)
         sys.modules["__main__"] = module
         if (self.file.parent / "emulated.py").exists():
@@ -187,6 +198,71 @@ class Run:
         }
         return list(found.values())
 
+    def close(self) -> None:
+        """What a reader sees now: [title, lines] of each panel.
+
+        Of the kernel itself; step.js gets the same out of the trace.
+        """
+        kernel, several = self.kernel, len(self.tables) > 1
+        of = " of process {}" if several else ""
+        on = " (process {})" if several else ""
+        ends = {
+            sock.end.incoming: f"{fd}{on.format(table.process + 1)}"
+            for table in self.tables for fd, sock in table.open.items()
+        }
+        queues = [
+            f"{fd}{on.format(table.process + 1)}: " + (", ".join(
+                f"client {each.number + 1}" for each in sock.end.queue
+            ) or "empty")
+            for table in self.tables for fd, sock in table.open.items()
+            if sock.end.queue is not None
+        ]
+        found: list[list[Any]] = [
+            ["Clients", [f"{c.number + 1}: {c.seen()}"
+                         for c in self.clients]],
+            ["Accept queue", queues or ["no socket listens"]],
+            ["Connections", [
+                f"{ends[c.sent]}: client {c.number + 1}, "
+                f"{len(c.sent.data)} bytes wait"
+                for c in self.clients if c.sent in ends
+            ] or ["none"]],
+            ["Threads", [
+                f"{each.name}{of.format(each.process + 1)}: "
+                + (f"blocked in {each.blocked} since {each.since:.3f} s"
+                   if each.blocked else "runs")
+                + (f", line {each.line}" if each.line else "")
+                for each in kernel.threads
+            ]],
+        ]
+        watched: dict[str, bool] = {}
+        operations: list[str] = []
+        for kind, _, thread, *rest in kernel.trace:
+            if kind == "watch":
+                watched[f"{rest[0]}"] = False
+            elif kind == "unwatch":
+                watched.pop(f"{rest[0]}", None)
+            elif kind == "ready":
+                watched = {fd: int(fd) in rest[0] for fd in watched}
+            elif kind == "submit" and rest[0] != "close":
+                operations.append(f"{rest[0]} on {rest[1]}")
+            elif kind == "complete" and rest[0] != "accept":
+                operations.remove(f"{rest[0]} on {rest[1]}")
+        if watched and not several:
+            found.append(["The selector watches", [
+                f"{fd}: ready" if ready else fd
+                for fd, ready in watched.items()
+            ]])
+        if self.timers:
+            found.append(["Timers", [f"{t:.3f} s" for t in self.timers]])
+        if self.tasks:
+            found.append(["Tasks", [
+                f"{name}: awaits in line {line}" if line else name
+                for name, line in self.tasks.items()
+            ]])
+        if operations:
+            found.append(["Operations in flight", operations])
+        self.seen = found
+
     def whole(self) -> dict[str, Any]:
         """The trace and what became of the clients; `error` if it stopped.
 
@@ -204,7 +280,7 @@ class Run:
         except BaseException as crash:
             error = explained(crash, str(self.file))
         return {
-            "trace": self.kernel.trace, "error": error,
+            "trace": self.kernel.trace, "error": error, "seen": self.seen,
             "clients": [[c.state, c.first, c.last, c.got]
                         for c in self.clients],
         }
@@ -221,12 +297,14 @@ def explained(error: BaseException, file: str) -> str:
 
 
 def main() -> None:
-    """FILE SCENARIO [OPTION ...]; prints JSON."""
-    file, name, *options = sys.argv[1:]
+    """FILE SCENARIO LAST_STEP INTERVAL [OPTION ...]; prints JSON."""
+    file, name, last, interval, *options = sys.argv[1:]
     out = os.dup(1)  # what the file prints is not the trace
     os.dup2(2, 1)
     try:
-        found = Run(Path(file), scenario(name), options).whole()
+        found = Run(
+            Path(file), scenario(name), options, int(interval), int(last)
+        ).whole()
     except Stopped as stopped:
         found = {"trace": [], "clients": [], "error": str(stopped)}
     text = json.dumps(found, separators=(",", ":")) + "\n"

@@ -9,10 +9,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from tools.steps.kernel import MOST_STEPS
 from tools.steps.run import scenario
 
 HERE = Path(__file__).parent
@@ -26,13 +28,21 @@ class StepError(Exception):
 
 
 def traced(
-    file: Path, name: str, options: Sequence[str] = ()
+    file: Path, name: str, options: Sequence[str] = (),
+    last_step: int = MOST_STEPS + 1, interval: int = 0,
 ) -> dict[str, Any]:
-    """What `run` prints for a file and a scenario. Raises StepError."""
-    words = [sys.executable, "-m", "tools.steps.run", str(file.resolve())]
+    """What `run` prints for a file and a scenario, as far as a step.
+
+    interval: lines after which a thread lets another one run. Raises
+    StepError.
+    """
+    words = [
+        sys.executable, "-m", "tools.steps.run", str(file.resolve()), name,
+        str(last_step), str(interval), *options,
+    ]
     try:
         done = subprocess.run(
-            [*words, name, *options], cwd=ROOT, capture_output=True,
+            words, cwd=ROOT, capture_output=True,
             timeout=SECONDS, text=True,
         )
         found: dict[str, Any] = json.loads(done.stdout)
@@ -60,29 +70,57 @@ def packed(trace: list[list[Any]]) -> list[Any]:
 
 
 def facts(
-    file: Path, names: Sequence[str] = EVERY, options: Sequence[str] = (),
-    moments: dict[str, int] | None = None,
+    file: Path, names: Sequence[str] = EVERY, options: Sequence[str] = ()
 ) -> dict[str, Any]:
     """All that the script needs. Raises StepError."""
+    with ThreadPoolExecutor() as pool:
+        runs = pool.map(lambda name: traced(file, name, options), names)
     found = []
-    for name in names:
-        plan, run = scenario(name), traced(file, name, options)
+    for name, run in zip(names, runs, strict=True):
+        plan = scenario(name)
         found.append({
             "title": plan["title"], "clients": len(plan["clients"]),
             "trace": packed(run["trace"]), "error": run["error"],
-            "moment": (moments or {}).get(name, 0),
+            "moment": 0,
         })
     sentences = json.loads((HERE / "sentences.json").read_text("utf-8"))
     return {"scenarios": found, "sentences": sentences}
 
 
-def figure(ident: str, code: str, data: dict[str, Any], caption: str) -> str:
-    """The element. code: HTML whose lines have data-line."""
+def moment(data: dict[str, Any], words: str) -> int:
+    """The step of the first scenario that is called so: "block sleep 2".
+
+    Raises StepError if it does not come to that.
+    """
+    kind, call, which = words.split()
+    rows = [row for row in data["scenarios"][0]["trace"]
+            if isinstance(row, list)]
+    found = [at for at, row in enumerate(rows, 1)
+             if row[0] == kind and row[2] == call]
+    if len(found) < int(which):
+        raise StepError(f"there is no {words!r} in the trace")
+    return found[int(which) - 1]
+
+
+def figure(
+    ident: str, code: str, data: dict[str, Any], caption: str,
+    seen: Sequence[tuple[str, list[str]]] = (),
+) -> str:
+    """The element. code: HTML whose lines have data-line.
+
+    seen: the panels at the moment that is shown without a script.
+    """
+    panels = "".join(
+        f"<section><h4>{escape(title)}</h4><ul>"
+        + "".join(f"<li>{escape(line)}</li>" for line in lines)
+        + "</ul></section>"
+        for title, lines in seen
+    )
     text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     return (
         f'<figure class="seven-step" id="{ident}" tabindex="-1" '
         f'data-search-exclude><div class="step-code">{code}</div>'
-        f'<div class="step-kernel"></div>'
+        f'<div class="step-kernel">{panels}</div>'
         f'<p class="step-says" aria-live="polite">{escape(caption)}</p>'
         f'<script type="application/json">{text}</script></figure>'
     )

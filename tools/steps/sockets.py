@@ -1,5 +1,6 @@
 """Simulated TCP: sockets, the clients at their other end, a selector."""
 
+# ruff: noqa: D102 (what the standard library has documented)
 from __future__ import annotations
 
 import errno
@@ -168,6 +169,7 @@ class Socket:
         self._wait("accept", self.readable)
         assert self.end.queue is not None
         client = self.end.queue.popleft()
+        client.accepted = True
         new = type(self).between(client.sent, client.received)
         self.kernel.note("call", "accept", self.fd, new.fd, client.number)
         return new, new.getpeername()
@@ -236,9 +238,9 @@ class Socket:
         """Unread bytes make a reset of it (RFC 9293, 3.10.4; RFC 1122)."""
         if self.fd < 0:
             return
-        self.kernel.note("call", "close", self.fd)
-        self.table.open.pop(self.fd)
-        self.fd = -1
+        fd, self.fd = self.fd, -1
+        self.table.open.pop(fd)
+        self.kernel.note("call", "close", fd)
         self.end.holders -= 1
         if self.end.holders:  # another process has it open
             return
@@ -285,7 +287,7 @@ class Client:
         self.first: float | None = None  # byte of a response, when
         self.last: float | None = None
         self.state = "away"  # open, closed, reset, refused
-        self.reading = False
+        self.reading = self.accepted = False
 
     def begin(self, listeners: Callable[[], list[Socket]]) -> None:
         """Put what it will do on the kernel's calendar."""
@@ -362,6 +364,15 @@ class Client:
             self.sent.ended = True
             self.sent.wanted()
 
+    def seen(self) -> str:
+        """How it stands, in words."""
+        if self.got:
+            return f"has its response since {self.last:.3f} s"
+        known = {"away": "not yet", "closed": "closed without a response"}
+        if self.state == "open":
+            return "accepted" if self.accepted else "in the queue"
+        return known.get(self.state, self.state)
+
     def ended(self) -> bool:
         """Will it do nothing more?"""
         return self.state not in ("away", "open")
@@ -372,15 +383,21 @@ class Selector(selectors._BaseSelectorImpl):  # type: ignore
 
     table: Table
     call = "select"  # as the trace names it
+    quiet = False  # is it a part of something else?
+
+    def note(self, kind: str, *details: Any) -> None:
+        """Write down what it is asked."""
+        if not self.quiet:
+            self.table.kernel.note(kind, *details)
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> Any:
         key = super().register(fileobj, events, data)
-        self.table.kernel.note("watch", key.fd, events)
+        self.note("watch", key.fd, events)
         return key
 
     def unregister(self, fileobj: Any) -> Any:
         key = super().unregister(fileobj)
-        self.table.kernel.note("unwatch", key.fd)
+        self.note("unwatch", key.fd)
         return key
 
     def select(self, timeout: float | None = None) -> list[Any]:
@@ -390,7 +407,7 @@ class Selector(selectors._BaseSelectorImpl):  # type: ignore
             until = kernel.now + math.ceil(max(timeout, 0) * 1e6) / 1e6
         kernel.wait([self.call, len(self.get_map())], self._ready, until)
         found = list(self._ready())
-        kernel.note("ready", [key.fd for key, _ in found])
+        self.note("ready", [key.fd for key, _ in found])
         return found
 
     def _ready(self) -> list[Any]:
