@@ -9,6 +9,7 @@ is the real code over our sockets, our selector, our threads and our clock.
 from __future__ import annotations
 
 import collections
+import importlib
 import os
 import selectors
 import signal
@@ -125,7 +126,8 @@ def threading_module(kernel: Kernel) -> types.ModuleType:
         ) -> None:
             self.target, self.args = target, args
             self.kwargs, self.daemon = kwargs or {}, daemon
-            self.name, self.thread = name, None
+            self.name = name
+            self.thread: Thread | None = None
 
         def start(self) -> None:
             number = sum(each is not None for each in known) + 1
@@ -248,7 +250,7 @@ def uring_module(table: Table) -> types.ModuleType:
 
     What an operation does is the same; here the kernel completes it.
     """
-    import emulated  # the folder's own
+    emulated: Any = importlib.import_module("emulated")  # the folder's
 
     kernel = table.kernel
 
@@ -262,7 +264,7 @@ def uring_module(table: Table) -> types.ModuleType:
             self.selector.call, self.selector.quiet = "io_uring_enter", True
 
         def wait(self, block: bool = True) -> list[Any]:
-            done = super().wait(block)
+            done: list[Any] = super().wait(block)
             for kind, fd, result, _, _ in done:
                 kernel.note("complete", NAMES[kind], fd, result)
             return done
@@ -292,7 +294,7 @@ def modules_for(
     kernel: Kernel, table: Table, fork: Callable[[], int]
 ) -> dict[str, types.ModuleType | None]:
     """What `import` finds in a simulated process."""
-    ours = type("socket", (sockets.Socket,), {"table": table})
+    ours: Any = type("socket", (sockets.Socket,), {"table": table})
     chooser = type("Selector", (sockets.Selector,), {"table": table})
 
     def pair(*words: Any) -> Any:

@@ -94,7 +94,9 @@ class Run:
         """
         number = len(self.tables)
         if number == MOST_PROCESSES:
-            raise self.kernel.stop(f"it starts more than {MOST_PROCESSES} processes")
+            raise self.kernel.stop(
+                f"it starts more than {MOST_PROCESSES} processes"
+            )
         table = Table(self.kernel, number)
         table.inherited = held or {}
         self.tables.append(table)
@@ -236,7 +238,7 @@ class Run:
         ]
         watched: dict[str, bool] = {}
         operations: list[str] = []
-        for kind, _, thread, *rest in kernel.trace:
+        for kind, _, _, *rest in kernel.trace:
             if kind == "watch":
                 watched[f"{rest[0]}"] = False
             elif kind == "unwatch":

@@ -9,6 +9,7 @@ import selectors
 import socket as real
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tools.steps.kernel import Kernel
@@ -294,11 +295,11 @@ class Client:
         start = self.kernel.now + float(self.plan.get("connect", 0))
         self.kernel.at(start, lambda: self.connect(listeners()))
         for after, text in self.plan.get("send", ()):
-            self.kernel.at(start + after, lambda text=text: self.send(text))
+            self.kernel.at(start + after, partial(self.send, text))
         for how in ("reset", "close"):
             if how in self.plan:
                 self.kernel.at(
-                    start + self.plan[how], lambda how=how: self.leave(how)
+                    start + self.plan[how], partial(self.leave, how)
                 )
 
     def connect(self, listeners: list[Socket]) -> None:
@@ -378,7 +379,7 @@ class Client:
         return self.state not in ("away", "open")
 
 
-class Selector(selectors._BaseSelectorImpl):  # type: ignore
+class Selector(selectors._BaseSelectorImpl):
     """All selectors of the standard library in one."""
 
     table: Table
@@ -405,7 +406,8 @@ class Selector(selectors._BaseSelectorImpl):  # type: ignore
         until = None
         if timeout is not None:  # rounded up, as the kernel does
             until = kernel.now + math.ceil(max(timeout, 0) * 1e6) / 1e6
-        kernel.wait([self.call, len(self.get_map())], self._ready, until)
+        call = [self.call, len(self.get_map())]
+        kernel.wait(call, lambda: bool(self._ready()), until)
         found = list(self._ready())
         self.note("ready", [key.fd for key, _ in found])
         return found
