@@ -15,7 +15,7 @@ MAY_USE: dict[str, set[str]] = {
     "bench": {"common", "data"},
     # It shows the exercises' tasks, and the sketches step by step.
     "site": {"common", "data", "learn", "steps"},
-    "learn": {"common", "data"},
+    "learn": {"common", "data", "steps"},
     "steps": set(),
     # The labs are beside tools; the bench starts them by name.
     "labs": {"bench", "common", "data"},

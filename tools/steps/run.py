@@ -26,8 +26,15 @@ MOST_PROCESSES = 4
 
 
 def scenario(name: str) -> dict[str, Any]:
-    """A scenario of the list, its clients as often as it says."""
-    found = tomllib.loads(SCENARIOS.read_text("utf-8"))[name]
+    """A scenario of the list, or of a JSON file of the same form.
+
+    Raises KeyError if there is none.
+    """
+    if name.endswith(".json"):
+        found = json.loads(Path(name).read_text("utf-8"))
+        found.setdefault("title", Path(name).stem)
+    else:
+        found = tomllib.loads(SCENARIOS.read_text("utf-8"))[name]
     found["clients"] *= found.pop("copies", 1)
     return dict(found)
 

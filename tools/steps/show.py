@@ -72,12 +72,12 @@ def packed(trace: list[list[Any]]) -> list[Any]:
 def facts(
     file: Path, names: Sequence[str] = EVERY, options: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """All that the script needs. Raises StepError."""
+    """All that the script needs. Raises StepError, KeyError."""
+    plans = [scenario(name) for name in names]
     with ThreadPoolExecutor() as pool:
         runs = pool.map(lambda name: traced(file, name, options), names)
     found = []
-    for name, run in zip(names, runs, strict=True):
-        plan = scenario(name)
+    for plan, run in zip(plans, runs, strict=True):
         found.append({
             "title": plan["title"], "clients": len(plan["clients"]),
             "trace": packed(run["trace"]), "error": run["error"],
