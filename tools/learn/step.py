@@ -39,11 +39,14 @@ def run(options: argparse.Namespace) -> int:
     names = [clients or "three", *show.EVERY]
     try:
         data = show.facts(file, list(dict.fromkeys(names)))
-    except (show.StepError, KeyError) as error:
-        why = str(error) if isinstance(error, show.StepError) else (
-            f"there are no clients {error}; known are {', '.join(show.EVERY)}"
-        )
-        raise DeskError(why) from None
+    except show.StepError as error:
+        raise DeskError(str(error)) from None
+    except (KeyError, ValueError, OSError):
+        raise DeskError(
+            f"there are no clients {options.clients!r}: give one of "
+            f"{', '.join(show.EVERY)}, or a JSON file as in "
+            "docs/exercises/index.md"
+        ) from None
     first = data["scenarios"][0]
     if first["error"]:
         print(f"{options.file} stops: {first['error']}")
