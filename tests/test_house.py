@@ -13,8 +13,10 @@ MAY_USE: dict[str, set[str]] = {
     "common": set(),
     "data": {"common"},
     "bench": {"common", "data"},
-    "site": {"common", "data", "learn"},  # it shows the exercises' tasks
-    "learn": {"common", "data"},
+    # It shows the exercises' tasks, and the sketches step by step.
+    "site": {"common", "data", "learn", "steps"},
+    "learn": {"common", "data", "steps"},
+    "steps": set(),
     # The labs are beside tools; the bench starts them by name.
     "labs": {"bench", "common", "data"},
 }

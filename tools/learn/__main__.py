@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from tools.common.launch import UnseenError
 from tools.common.terminal import a_table
-from tools.learn import desk, exercises, grade, mystery, reports
+from tools.learn import desk, exercises, grade, mystery, reports, step
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
@@ -66,6 +66,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
         ("reset", reset, "begin again; your files are kept beside"),
         ("report", make_report, "check all and sum up"),
         ("mystery", mystery.play, "which server is it? three rounds"),
+        ("step", step.run, step.ABOUT),
         ("grade", grade.run, grade.ABOUT),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
@@ -94,6 +95,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
         "--seed", metavar="N", type=int,
         help="the same servers for all who give the same number",
     )
+    step.add_options(made["step"])
     grade.add_options(made["grade"])
     if not words:
         parser.print_help()

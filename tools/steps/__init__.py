@@ -1,0 +1,1 @@
+"""The simulated kernel: a file runs unchanged, each step written down."""
