@@ -13,8 +13,8 @@ from tools.steps import show
 pytestmark = [needs_browser, pytest.mark.thorough]
 
 PANELS = """() => [...document.querySelectorAll(".step-kernel section")].map(
-  (e) => [e.querySelector("h4").textContent,
-    [...e.querySelectorAll("li, p")].map((line) => line.textContent)])"""
+  (e) => [e.querySelector("strong").textContent,
+    [...e.querySelectorAll("li, p + p")].map((line) => line.textContent)])"""
 
 
 def steps(page: Page) -> int:

@@ -111,7 +111,7 @@ def figure(
     seen: the panels at the moment that is shown without a script.
     """
     panels = "".join(
-        f"<section><h4>{escape(title)}</h4><ul>"
+        f"<section><p><strong>{escape(title)}</strong></p><ul>"
         + "".join(f"<li>{escape(line)}</li>" for line in lines)
         + "</ul></section>"
         for title, lines in seen
@@ -120,7 +120,8 @@ def figure(
     return (
         f'<figure class="seven-step" id="{ident}" tabindex="-1" '
         f'data-search-exclude><div class="step-code">{code}</div>'
-        f'<div class="step-kernel">{panels}</div>'
+        f'<div class="step-kernel" role="group" tabindex="0" '
+        f'aria-label="The kernel">{panels}</div>'
         f'<p class="step-says" aria-live="polite">{escape(caption)}</p>'
         f'<script type="application/json">{text}</script></figure>'
     )

@@ -236,8 +236,8 @@ def _from_rings(
     returns with what is done. So they are taken from its begins and
     ends: a connection is accepted when the first call returns after the
     client has sent (until then the kernel holds it back), and read when
-    the next one does. The one after that begins the delay; when it is
-    over, a call returns, and the next one hands the response over.
+    the next one does. The one after that begins the delay. When it is
+    over, a call returns, and the response is sent next.
     """
     for served, each in zip(walk.served, moments, strict=True):
         process = owners.get(each.port, 0)
@@ -250,9 +250,9 @@ def _from_rings(
         came = bisect_left(ends, each.sent)
         if came + 2 < len(enters):
             due = enters[came + 2].begin + round(delay * 1e6)
-            over = bisect_left(ends, due) + 1
+            over = bisect_left(ends, due)
             served.accepted, served.read = ends[came], ends[came + 1]
-            served.answered = enters[over].begin if over < len(ends) else 0
+            served.answered = ends[over] if over < len(ends) else 0
         served.process = served.writer = process
 
 
