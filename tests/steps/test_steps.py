@@ -11,19 +11,16 @@ from tools.data import recording
 from tools.learn import exercises
 from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
 from tools.steps import show
-from tools.steps.run import scenario
 
-DELAY = 0.1  # seconds that every request waits
-NAMES = list(show.EVERY)
 SKETCHED = {each.name: each for each in SKETCHES}
 
 
-def run(server: Server, name: str, *options: str) -> dict[str, Any]:
+def run(server: Server, name: str) -> dict[str, Any]:
     """A server, or a sketch, with the clients of a scenario."""
     if server in SKETCHES:
         return show.traced(ROOT / server.options[0], name)
     workers = ["--workers", "1"] if server.step == 7 else []
-    return show.traced(server.path, name, [*workers, *options])
+    return show.traced(server.path, name, workers)
 
 
 def last(found: dict[str, Any]) -> float:
@@ -64,6 +61,8 @@ def test_each_client_is_accepted_read_answered(each: Server) -> None:
                 orders[client].append(rest[0])
     calls = ["accept", "recv", "send", "close"]
     assert orders == {0: calls, 1: calls, 2: calls}
+    if each.step < 7:  # one accept queue: first come, first served
+        assert [*orders] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("name", "clients", "seconds"), [
@@ -80,12 +79,48 @@ def test_the_lessons(name: str, clients: str, seconds: float) -> None:
     assert last(found) == pytest.approx(seconds, abs=1e-4)
 
 
+SERVER = """
+import socket
+listener = socket.create_server(("", 8000))
+while True:
+    connection, _ = listener.accept()
+    {}
+    connection.close()
+"""
+
+
+@pytest.mark.parametrize(("line", "client", "state", "got", "seconds"), [
+    # More than a connection holds waits for its reader.
+    ("connection.sendall(bytes(200_000))", {"rate": 500_000}, "closed",
+     200_000, 0.3),
+    ("connection.sendall(bytes(9))", {}, "closed", 9, 0.0),
+    # To close with bytes unread is a reset (RFC 2525, section 2.17).
+    ("", {"send": [[0, "GET"]]}, "reset", 0, None),
+    ("connection.recv(2)", {"send": [[0.2, "GET"]]}, "reset", 0, None),
+    ("connection.recv(3)", {"send": [[0.2, "GET"]]}, "closed", 0, None),
+    ("connection.settimeout(0.5); connection.recv(1)", {"close": 0.2},
+     "closed", 0, None),
+])
+def test_a_connection(
+    tmp_path: Path, line: str, client: dict[str, Any], state: str, got: int,
+    seconds: float | None,
+) -> None:
+    file, clients = tmp_path / "mine.py", tmp_path / "clients.json"
+    file.write_text(SERVER.format(line))
+    clients.write_text(json.dumps({"clients": [client]}))
+    found = show.traced(file, str(clients))
+    assert (found["error"], found["clients"]) == ("", [
+        [state, 0.0 if got else None, seconds, got]
+    ])
+
+
 @pytest.mark.parametrize("name", ["02-sketch", "04-sketch", "05-sketch"])
 def test_a_reset_ends_a_sketch(name: str) -> None:
     error = run(SKETCHED[name], "reset")["error"]
     assert "line " in error and "Error" in error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("each", SKETCHES, ids=lambda each: each.name)
 def test_the_same_trace_again(each: Server) -> None:
     assert run(each, "twenty") == run(each, "twenty")
@@ -138,12 +173,7 @@ def test_threads_take_turns(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_scenarios(name: str) -> None:
-    assert scenario(name)["title"]
-    assert len(scenario(name)["clients"]) >= 1
-
-
+@pytest.mark.thorough
 @pytest.mark.parametrize("each", SKETCHES, ids=lambda each: each.name)
 def test_traces_are_small(each: Server) -> None:
     data = show.facts(ROOT / each.options[0])

@@ -236,7 +236,7 @@ class Socket:
             self._real_close()
 
     def _real_close(self) -> None:
-        """Unread bytes make a reset of it (RFC 9293, 3.10.4; RFC 1122)."""
+        """Unread bytes make a reset of it (RFC 2525, section 2.17)."""
         if self.fd < 0:
             return
         fd, self.fd = self.fd, -1
