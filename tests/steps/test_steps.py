@@ -11,6 +11,7 @@ from tools.data import recording
 from tools.learn import exercises
 from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
 from tools.steps import show
+from tools.steps.sockets import ROOM
 
 SKETCHED = {each.name: each for each in SKETCHES}
 
@@ -112,6 +113,8 @@ def test_a_connection(
     assert (found["error"], found["clients"]) == ("", [
         [state, 0.0 if got else None, seconds, got]
     ])
+    blocked = {row[3] for row in found["trace"] if row[0] == "block"}
+    assert ("send" in blocked) == (got > ROOM)
 
 
 @pytest.mark.parametrize("name", ["02-sketch", "04-sketch", "05-sketch"])
