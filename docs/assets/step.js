@@ -130,7 +130,7 @@
   // --- What is shown -----------------------------------------------------
 
   const panel = (title, items, empty = "none") => make(
-    "section", {}, make("p", {}, make("strong", {}, title)),
+    "div", {}, make("p", {}, make("strong", {}, title)),
     items.length
       ? make("ul", {}, ...items.map((item) => make("li", {}, ...[item].flat())))
       : make("p", {}, empty),

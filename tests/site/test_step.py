@@ -12,7 +12,7 @@ from tools.steps import show
 
 pytestmark = [needs_browser, pytest.mark.thorough]
 
-PANELS = """() => [...document.querySelectorAll(".step-kernel section")].map(
+PANELS = """() => [...document.querySelectorAll(".step-kernel > div")].map(
   (e) => [e.querySelector("strong").textContent,
     [...e.querySelectorAll("li, p + p")].map((line) => line.textContent)])"""
 

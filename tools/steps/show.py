@@ -111,9 +111,9 @@ def figure(
     seen: the panels at the moment that is shown without a script.
     """
     panels = "".join(
-        f"<section><p><strong>{escape(title)}</strong></p><ul>"
+        f"<div><p><strong>{escape(title)}</strong></p><ul>"
         + "".join(f"<li>{escape(line)}</li>" for line in lines)
-        + "</ul></section>"
+        + "</ul></div>"
         for title, lines in seen
     )
     text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
