@@ -64,7 +64,7 @@ results/ and builds the site with them.
 
 Without an option: every server with 10 and with 100 clients (--delay 0.1),
 and its raw speed (--delay 0) with new connections and with keep-alive.
-About three minutes."""
+About four minutes."""
 
 
 class Parser(argparse.ArgumentParser):

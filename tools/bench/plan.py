@@ -60,7 +60,7 @@ MOST_NEW = MANY if PORTS_FREE_AT_ONCE else PORTS_ELSEWHERE
 # Ten requests of each client, for servers that answer one at a time. A
 # fixed number: each run is an average over the same rounds.
 SERIAL = Load(10, 100, 15)
-# Mode -> its suites. Default: three minutes; smoke: two suites, a second or
+# Mode -> its suites. Default: four minutes; smoke: two suites, a second or
 # two each; classic: exactly ``ab -n 1000 -c 10``.
 LOADS = {
     "default": {
