@@ -58,6 +58,25 @@ def test_tasks_take_turns_in_order(mini: Any) -> Coroutine:
     assert " ".join(seen) == "a0 b0 c0 a1 b1 c1 a2 b2 c2"
 
 
+def test_the_loop_looks_around_between_tasks(mini: Any) -> None:
+    # Else tasks that start tasks would keep all clients waiting.
+    seen: list[str] = []
+    select = mini.loop.selector.select
+
+    def look(seconds: float | None) -> Any:
+        seen.append("look")
+        return select(seconds)
+
+    def task(left: int) -> Coroutine:
+        seen.append(f"task {left}")
+        if left:
+            yield from mini.loop.start(task(left - 1))
+
+    mini.loop.selector.select = look
+    mini.loop.run(task(2))
+    assert seen[:6] == ["look", "task 2", "look", "task 1", "look", "task 0"]
+
+
 @on_the_loop
 def test_sleepers_wake_in_the_order_of_their_moments(mini: Any) -> Coroutine:
     woken = []
