@@ -187,11 +187,14 @@ class Running(Launched):
         for client in clients:
             client.response()
             client.close()
-        before, seen = (-1, -1), self.at_rest()
-        while before != seen:
-            time.sleep(0.2)
-            before, seen = seen, self.at_rest()
-        descriptors, threads = seen
+        seen = [self.at_rest()]
+
+        def settled() -> bool:
+            seen.append(self.at_rest())
+            return seen[-1] == seen[-2]
+
+        eventually(settled, PATIENCE, every=0.2)
+        descriptors, threads = seen[-1]
         if self.server.name == "06-executor":  # makes them when it is busy
             threads = max(threads, 1 + min(32, (os.cpu_count() or 1) + 4))
         return descriptors, threads
