@@ -181,6 +181,16 @@ class Running(Launched):
         """Descriptors and threads at this moment."""
         return self.descriptors(), self.threads()
 
+    def connected(self) -> bool:
+        """Does it still hold a connection, its listener apart?"""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return any(
+                each.status != psutil.CONN_LISTEN
+                for process in self.processes()
+                for each in process.net_connections("tcp")
+            )
+        return False
+
     def warm_up(self) -> tuple[int, int]:
         """Bring every thread to life; (descriptors, threads) at rest."""
         clients = [self.client(GET_CLOSE) for _ in range(40)]
@@ -191,7 +201,7 @@ class Running(Launched):
 
         def settled() -> bool:
             seen.append(self.at_rest())
-            return seen[-1] == seen[-2]
+            return seen[-1] == seen[-2] and not self.connected()
 
         eventually(settled, PATIENCE, every=0.2)
         descriptors, threads = seen[-1]
