@@ -3,12 +3,11 @@
 // back means beginning again. Without this file a figure shows one moment.
 (() => {
   const PLAY_MS = 700; // a step while it plays
-  const OPTIONS = 3; // of a prediction
 
-  const make = (name, attributes = {}, ...content) => {
+  const make = (name, attributes, ...content) => {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) {
-      if (value !== false) made.setAttribute(key, value);
+      made.setAttribute(key, value);
     }
     made.append(...content);
     return made;
@@ -21,9 +20,9 @@
   const beginning = (clients) => ({
     now: 0,
     threads: new Map(),
-    clients: Array.from({ length: clients }, () => ({
-      state: "not yet", waiting: 0, got: 0,
-    })),
+    clients: Array(clients).fill().map(
+      () => ({ state: "not yet", waiting: 0, got: 0 }),
+    ),
     queues: new Map(), // process:descriptor -> clients
     connections: new Map(), // process:descriptor -> client
     watched: new Map(), // process:descriptor -> is it ready?
@@ -32,7 +31,7 @@
     operations: [],
   });
 
-  // What a row changes. A row is [kind, thread, ...details].
+  // What a row changes.
   const changes = {
     start(state, _, which, process, name) {
       state.threads.set(which, { process, name, line: 0, blocked: "" });
@@ -40,15 +39,12 @@
     end(state, thread) { state.threads.delete(thread); },
     line(state, thread, line) { state.threads.get(thread).line = line; },
     block(state, thread, call) {
-      Object.assign(state.threads.get(thread), {
-        blocked: call, since: state.now,
-      });
+      const which = state.threads.get(thread);
+      Object.assign(which, { blocked: call, since: state.now });
     },
     wake(state, thread) { state.threads.get(thread).blocked = ""; },
     listen(state, thread, fd) { state.queues.set(at(state, thread, fd), []); },
-    watch(state, thread, fd) {
-      state.watched.set(at(state, thread, fd), false);
-    },
+    watch(state, thread, fd) { state.watched.set(at(state, thread, fd), false); },
     unwatch(state, thread, fd) { state.watched.delete(at(state, thread, fd)); },
     ready(state, thread, fds) {
       for (const key of state.watched.keys()) state.watched.set(key, false);
@@ -60,10 +56,10 @@
       if (name !== "close") state.operations.push([name, fd, thread]);
     },
     complete(state, thread, name, fd) {
-      const which = state.operations.findIndex(
-        (each) => each[0] === name && each[1] === fd && each[2] === thread,
-      );
-      if (name !== "accept") state.operations.splice(which, 1);
+      if (name === "accept") return; // it goes on
+      const done = `${[name, fd, thread]}`;
+      const which = state.operations.findIndex((each) => `${each}` === done);
+      state.operations.splice(which, 1);
     },
     call(state, thread, name, fd, result, client) {
       const key = at(state, thread, fd);
@@ -94,34 +90,43 @@
   };
   const at = (state, thread, fd) => `${state.threads.get(thread)?.process}:${fd}`;
 
-  // Rows are [kind, thread, ...]; a number alone is the new time.
-  const stateAfter = (trace, clients, rows) => {
-    const state = beginning(clients);
-    let done = 0;
-    for (const row of trace) {
-      if (done === rows) break;
-      if (typeof row === "number") state.now = row;
-      else {
-        done += 1;
-        changes[row[0]]?.(state, ...row.slice(1));
-        state.row = row;
+  // A row is [kind, time, thread, ...details]. In the page a number alone is
+  // the new time, and [line] the next line of the same thread.
+  const unpacked = (packed) => {
+    let now = 0;
+    let thread = 0;
+    return packed.flatMap((row) => {
+      if (typeof row === "number") {
+        now = row;
+        return [];
       }
+      if (row.length === 1) return [["line", now, thread, row[0]]];
+      if (row[1] >= 0) [, thread] = row;
+      return [[row[0], now, ...row.slice(1)]];
+    });
+  };
+
+  const stateAfter = (rows, clients) => {
+    const state = beginning(clients);
+    for (const [kind, now, ...details] of rows) {
+      state.now = now;
+      changes[kind]?.(state, ...details);
     }
     return state;
   };
 
-  const sentence = (words, state) => {
-    const [kind, thread, ...details] = state.row ?? ["nothing"];
-    const client = kind === "client" ? details[0] : details[3];
-    const text = words[`${kind} ${details[kind === "client" ? 1 : 0]}${
-      kind === "call" ? ` ${details[2]}` : ""}`]
-      ?? words[`${kind} ${details[kind === "client" ? 1 : 0]}`]
+  const sentence = (words, state, row) => {
+    const [kind, , thread, ...details] = row ?? ["nothing"];
+    const what = details[kind === "client" ? 1 : 0];
+    const text = words[`${kind} ${what} ${details[2]}`]
+      ?? words[`${kind} ${what}`]
       ?? words[kind] ?? "Nothing has happened yet.";
-    const name = state.threads.get(thread)?.name ?? "The kernel";
-    const filled = text.replace(/\{(\w+)\}/g, (_, what) => {
-      if (what === "thread") return name;
-      if (what === "client") return number(client);
-      const found = details[what];
+    const named = {
+      thread: state.threads.get(thread)?.name ?? "The kernel",
+      client: number(kind === "client" ? details[0] : details[3]),
+    };
+    const filled = text.replace(/\{(\w+)\}/g, (_, word) => {
+      const found = named[word] ?? details[word];
       return Array.isArray(found) ? found.join(", ") || "none" : found;
     });
     return filled[0].toUpperCase() + filled.slice(1);
@@ -129,125 +134,111 @@
 
   // --- What is shown -----------------------------------------------------
 
-  const panel = (title, items, empty = "none") => make(
+  const panel = ([title, items, empty]) => make(
     "div", {}, make("p", {}, make("strong", {}, title)),
     items.length
-      ? make("ul", {}, ...items.map((item) => make("li", {}, ...[item].flat())))
+      ? make("ul", {}, ...items.map((item) => make("li", {}, item)))
       : make("p", {}, empty),
   );
 
   const view = (state) => {
-    const fd = (key) => key.split(":")[1];
-    const several = new Set(
-      [...state.threads.values()].map((each) => each.process),
-    ).size > 1;
-    const named = (key) => (several ? `${fd(key)} (process ${
-      Number(key.split(":")[0]) + 1})` : fd(key));
-    const found = [
-      panel("Clients", state.clients.map(
+    const threads = [...state.threads.values()];
+    const several = threads.some((each) => each.process !== threads[0].process);
+    const named = (key) => {
+      const [process, fd] = key.split(":");
+      return several ? `${fd} (process ${Number(process) + 1})` : fd;
+    };
+    const always = [
+      ["Clients", state.clients.map(
         (client, which) => `${number(which)}: ${client.state}`,
-      )),
-      panel("Accept queue", [...state.queues].map(([key, queue]) => (
+      )],
+      ["Accept queue", [...state.queues].map(([key, queue]) => (
         `${named(key)}: ${queue.map((each) => `client ${number(each)}`)
           .join(", ") || "empty"}`
-      )), "no socket listens"),
-      panel("Connections", [...state.connections].sort(
+      )), "no socket listens"],
+      ["Connections", [...state.connections].sort(
         (one, other) => one[1] - other[1], // by client
       ).map(([key, client]) => (
         `${named(key)}: client ${number(client)}, ${
           state.clients[client].waiting} bytes wait`
-      ))),
-      panel("Threads", [...state.threads.values()].map((thread) => (
+      )), "none"],
+      ["Threads", threads.map((thread) => (
         `${thread.name}${several ? ` of process ${thread.process + 1}` : ""}: ${
           thread.blocked
             ? `blocked in ${thread.blocked} since ${seconds(thread.since)}`
             : "runs"}${thread.line ? `, line ${thread.line}` : ""}`
-      ))),
+      )), "none"],
     ];
-    if (state.watched.size) {
-      found.push(panel("The selector watches", [...state.watched].map(
-        ([key, ready]) => (ready
-          ? make("strong", {}, `${named(key)}: ready`) : named(key)),
-      )));
-    }
-    if (state.timers.length) {
-      found.push(panel("Timers", state.timers.map(seconds)));
-    }
-    const tasks = Object.entries(state.tasks);
-    if (tasks.length) {
-      found.push(panel("Tasks", tasks.map(
-        ([name, line]) => (line ? `${name}: awaits in line ${line}` : name),
-      )));
-    }
-    if (state.operations.length) {
-      found.push(panel("Operations in flight", state.operations.map(
+    const sometimes = [
+      ["The selector watches", [...state.watched].map(([key, ready]) => (
+        ready ? make("strong", {}, `${named(key)}: ready`) : named(key)
+      ))],
+      ["Timers", state.timers.map(seconds)],
+      ["Tasks", Object.entries(state.tasks).map(([name, line]) => (
+        line ? `${name}: awaits in line ${line}` : name
+      ))],
+      ["Operations in flight", state.operations.map(
         ([name, on]) => `${name} on ${on}`,
-      )));
-    }
-    return found;
+      )],
+    ].filter(([, items]) => items.length);
+    return [...always, ...sometimes].map(panel);
   };
 
   // --- A figure ----------------------------------------------------------
 
   const start = (figure) => {
     const data = JSON.parse(figure.querySelector("script").textContent);
-    const lines = new Map([...figure.querySelectorAll("[data-line]")]
-      .map((line) => [Number(line.dataset.line), line]));
+    const lines = [...figure.querySelectorAll("[data-line]")];
     const kernel = figure.querySelector(".step-kernel");
     const says = figure.querySelector(".step-says");
     const caption = says.textContent;
     const clock = make("output", { class: "step-clock" });
-    const slider = make("input", {
-      type: "range", min: 0, value: 0, "aria-label": "Step",
-    });
+    const slider = make("input", { type: "range", "aria-label": "Step" });
     const choice = make(
-      "select", { "aria-label": "Scenario" },
-      ...data.scenarios.map((each, index) => (
-        make("option", { value: index }, each.title))),
+      "select", { "aria-label": "Scenario" }, ...data.scenarios.map(
+        ({ title }, index) => make("option", { value: index }, title),
+      ),
     );
     const asks = make("input", { type: "checkbox" });
     const question = make("div", { class: "step-question", hidden: "" });
-    let trace = [];
+    let chosen; // the scenario
     let rows = [];
     let step = 0;
     let playing = 0;
+    let points = new Map(); // step -> is it always asked, and what
 
     const show = () => {
-      const state = stateAfter(
-        trace, data.scenarios[choice.value].clients, step,
-      );
+      const row = rows[step - 1];
+      const state = stateAfter(rows.slice(0, step), chosen.clients);
       kernel.replaceChildren(...view(state));
       clock.value = `Clock: ${seconds(state.now)}`;
-      const chosen = data.scenarios[choice.value];
       says.textContent = step && step === chosen.moment
-        ? caption : sentence(data.sentences, state);
-      if (step === rows.length && chosen.error) {
-        says.textContent += ` ${chosen.error}`;
-      }
+        ? caption : sentence(data.sentences, state, row);
+      if (step === rows.length) says.textContent += ` ${chosen.error}`;
       slider.value = step;
       slider.setAttribute("aria-valuetext", `${step} of ${rows.length}`);
-      for (const line of lines.values()) {
+      for (const line of lines) {
         line.classList.remove("step-runs", "step-blocked");
         delete line.dataset.threads;
       }
       for (const thread of state.threads.values()) {
-        const line = lines.get(thread.line);
-        if (line) {
-          const names = line.dataset.threads;
-          line.dataset.threads = names ? `${names}, ${thread.name}` : thread.name;
-          line.classList.add(thread.blocked ? "step-blocked" : "step-runs");
-          if (thread === state.threads.get(state.row?.[1])) lookAt(line);
-        }
+        const line = lines[thread.line - 1];
+        if (!line) continue;
+        const names = line.dataset.threads;
+        line.dataset.threads = names ? `${names}, ${thread.name}` : thread.name;
+        line.classList.add(thread.blocked ? "step-blocked" : "step-runs");
+        if (thread === state.threads.get(row?.[2])) lookAt(line);
       }
     };
     const lookAt = (line) => {
       const box = line.closest(".step-code");
-      const away = line.getBoundingClientRect().top
-        - box.getBoundingClientRect().top - box.clientHeight / 2;
+      const top = (element) => element.getBoundingClientRect().top;
+      const away = top(line) - top(box) - box.clientHeight / 2;
       if (Math.abs(away) > box.clientHeight / 3) box.scrollTop += away;
     };
     const go = (to) => {
       step = Math.max(0, Math.min(rows.length, to));
+      question.hidden = true;
       show();
     };
     const pause = () => {
@@ -256,49 +247,46 @@
       play.textContent = "Play";
     };
 
-    // To the next row of these kinds; asks before a thread goes on.
-    const forward = (...kinds) => {
-      let to = step + 1;
-      while (to < rows.length && !kinds.includes(rows[to - 1][0])) to += 1;
-      const next = rows.slice(step, to).find((row) => row[0] === "line");
-      const wakes = rows.slice(step, to).some((row) => row[0] === "wake")
-        || rows[step - 1]?.[0] === "wake";
-      if (asks.checked && next && wakes) ask(next[2], to);
-      else go(to);
+    // What is asked at a step: [what, step of the answer, options].
+    const due = (at) => {
+      const [always, ...asked] = points.get(at) ?? [];
+      return (always || asks.checked) && asked.length && asked;
     };
-    const ask = (answer, to) => {
+    // To the next row of these kinds, or to a step at which something is
+    // asked; from there only with an answer.
+    const forward = (...kinds) => {
+      const asked = due(step);
+      if (asked) return ask(...asked);
+      let to = step + 1;
+      while (to < rows.length && !kinds.includes(rows[to - 1][0])
+        && !due(to)) to += 1;
+      return go(to);
+    };
+    const ask = (what, to, answer, ...others) => {
       pause();
-      const others = [...new Set(
-        rows.filter((row) => row[0] === "line").map((row) => row[2]),
-      )].filter((line) => line !== answer);
-      const first = (answer * 7 + step) % Math.max(others.length, 1);
-      const options = [answer, ...[...others, ...others].slice(
-        first, first + Math.min(OPTIONS - 1, others.length),
-      )].sort((a, b) => a - b);
-      const reply = make("p", { role: "status" });
-      question.replaceChildren(
-        make("p", {}, "Which line runs next?"),
-        ...options.map((line) => {
-          const button = make("button", { type: "button" }, `line ${line}`);
-          button.onclick = () => {
-            reply.textContent = line === answer
-              ? "Yes." : `No: line ${answer}.`;
-            go(to);
-            question.hidden = true;
-            says.textContent = `${reply.textContent} ${says.textContent}`;
-          };
-          return button;
-        }), reply,
+      points.delete(step);
+      const text = make("p", {}, data.sentences[`ask ${what}`]);
+      const options = [answer, ...others].sort(
+        (one, other) => one.localeCompare(other, "en", { numeric: true }),
       );
+      question.replaceChildren(text, ...options.map((option) => {
+        const button = make("button", { type: "button" }, option);
+        button.onclick = () => {
+          go(to);
+          const reply = option === answer ? "Yes." : `No: ${answer}.`;
+          says.textContent = `${reply} ${says.textContent}`;
+          ahead.focus();
+        };
+        return button;
+      }));
       question.hidden = false;
       question.querySelector("button").focus();
     };
 
-    const button = (text, action, keys) => {
-      const made = make("button", { type: "button", title: keys }, text);
+    const button = (text, action, title = text) => {
+      const made = make("button", { type: "button", title }, text);
       made.onclick = () => {
         if (text !== "Play") pause();
-        question.hidden = true;
         action();
       };
       return made;
@@ -306,27 +294,27 @@
     const EVENTS = ["wake", "client", "start", "complete"];
     const CALLS = ["call", "block", "submit", "ready", "start"];
     const play = button("Play", () => {
-      if (playing) pause();
-      else {
-        play.textContent = "Pause";
-        playing = setInterval(() => {
-          if (step === rows.length) pause();
-          else forward(...EVENTS, ...CALLS, "line");
-        }, PLAY_MS);
-      }
-    }, "space");
+      if (playing) return pause();
+      play.textContent = "Pause";
+      playing = setInterval(() => {
+        if (step === rows.length) pause();
+        else forward(...EVENTS, ...CALLS, "line");
+      }, PLAY_MS);
+    }, "Space");
     const keys = {
       ArrowRight: () => forward("line"),
       ArrowLeft: () => go(step - 1),
       ArrowDown: () => forward(...CALLS),
       End: () => go(rows.length),
       Home: () => go(0),
+      " ": () => play.click(),
     };
+    const ahead = button("Next line", keys.ArrowRight, "Arrow right");
     const controls = make(
       "div", { class: "step-controls" },
-      button("Back", keys.ArrowLeft, "arrow left"),
-      button("Next line", keys.ArrowRight, "arrow right"),
-      button("Next call", keys.ArrowDown, "arrow down"),
+      button("Back", keys.ArrowLeft, "Arrow left"),
+      ahead,
+      button("Next call", keys.ArrowDown, "Arrow down"),
       button("Next event", () => forward(...EVENTS)),
       play, slider, clock, choice,
       make("label", {}, asks, " Ask me first"),
@@ -334,18 +322,19 @@
     slider.oninput = () => { pause(); go(Number(slider.value)); };
     choice.onchange = () => {
       pause();
-      ({ trace } = data.scenarios[choice.value]);
-      rows = trace.filter((row) => typeof row !== "number");
+      chosen = data.scenarios[choice.value];
+      rows = unpacked(chosen.trace);
+      points = new Map(chosen.asks.map(([at, ...asked]) => [at, asked]));
       slider.max = rows.length;
-      go(data.scenarios[choice.value].moment ?? 0);
+      go(chosen.moment);
     };
     figure.addEventListener("keydown", (event) => {
-      const action = keys[event.key];
-      if (action && !["INPUT", "SELECT"].includes(event.target.tagName)) {
-        event.preventDefault();
-        pause();
-        action();
-      }
+      const own = event.target.closest("input, select")
+        || (event.key === " " && event.target.closest("button"));
+      if (!keys[event.key] || own) return;
+      event.preventDefault();
+      if (event.key !== " ") pause();
+      keys[event.key]();
     });
     says.before(controls);
     says.after(question);

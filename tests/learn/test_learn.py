@@ -16,8 +16,11 @@ import pytest
 
 from tests.learn.conftest import FIRST, Desk
 from tests.marks import Patch
+from tools.bench.experiments import record
+from tools.bench.preflight import no_strace
 from tools.common.files import lay_out
-from tools.learn import cage
+from tools.data.recording import load
+from tools.learn import cage, exercises, race, step
 from tools.learn.student import LEFT_BYTES, Program, Wrong, eventually
 from tools.servers import ROOT
 
@@ -107,6 +110,68 @@ def test_the_first_success(begun: Desk) -> None:
     assert "Passed." in begun.check(SOLUTION, status=0)
     assert "✓" in begun.run("list")
     assert "def receive" in begun.run("solution", "02.1")
+
+
+def test_what_fails_can_be_seen_line_by_line(
+    begun: Desk, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    said = begun.check(STARTER)
+    [words] = re.findall(r"Line by line: \./learn\.sh (.*)", said)
+    assert words == f"step {begun.file} --clients pieces"
+    monkeypatch.setattr(step, "OWN", tmp_path / "results")
+    assert "Written: " in begun.run(*words.split(), "--no-browser")
+    page = (tmp_path / "results/steps/02.1-server.html").read_text()
+    assert "<summary>web.py, which it imports" in page
+    assert page.index("two pieces") < page.index("One client")
+    said = begun.run(*words.split()[:-1], "half a", status=2)
+    assert "there are no clients 'half a'" in said
+
+
+@pytest.mark.skipif(
+    no_strace() is not None and "CI" not in os.environ, reason=str(no_strace())
+)
+@pytest.mark.parametrize(("file", "words", "beside"), [
+    ("04_selectors/sketch.py", [], "04"),
+    ("my/05.2/server.py", ["--beside", "03-pool"], "03-pool"),
+    ("my/05.2/server.py", [], "05"),
+])
+def test_race(
+    desk: Desk, tmp_path: Path, monkeypatch: Patch, file: str,
+    words: list[str], beside: str,
+) -> None:
+    monkeypatch.setattr(race, "OWN", tmp_path / "results")
+    step_of, name = Path(file).parent.name, tmp_path / file
+    if step_of == "05.2":
+        desk.run("start", step_of)
+        solution = exercises.by_id(step_of).solution.read_text()
+        name = desk.my / step_of / "server.py"
+        name.write_text(solution)
+    else:
+        name.parent.mkdir()
+        name.write_text((ROOT / file).read_text())
+    said = desk.run("race", str(name), "--no-browser", *words)
+    assert "system calls: " in said
+    text = (tmp_path / f"results/races/{step_of}-{name.stem}.html").read_text()
+    assert f"<strong>yours</strong> {name.name}" in text
+    assert f"<strong>{beside}</strong>" in text
+    made = load(tmp_path / "results/races/yours.json")
+    assert made.peak == (1 if beside == "04" else 20)
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    (None, "there is no file"), ("x = (", "has to take --port and --delay"),
+    ("x = (  # --port", "the server does not start: SyntaxError"),
+])
+def test_what_cannot_race(
+    desk: Desk, tmp_path: Path, text: str | None, sentence: str,
+    monkeypatch: Patch,
+) -> None:
+    monkeypatch.setattr(record, "impossible", lambda *of: (0, ""))
+    file = tmp_path / "mine.py"
+    if text:
+        file.write_text(text)
+    said = desk.run("race", str(file), "--no-browser", status=2)
+    assert sentence in said and len(said.splitlines()) == 1
 
 
 def test_check_without_a_name_checks_all_that_is_begun(desk: Desk) -> None:

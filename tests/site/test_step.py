@@ -84,17 +84,53 @@ def test_forward_and_back(stepper: Any) -> None:
 
 def test_predict(stepper: Any) -> None:
     page = stepper(ROOT / "04_selectors" / "sketch.py", names=["three"])
+    question, says = page.locator(".step-question"), page.locator(".step-says")
+    ahead = page.get_by_role("button", name="Next event")
+    for reply in ("No: client 1.", "Yes."):
+        page.get_by_label("Scenario").select_option("0")
+        page.locator("select").dispatch_event("change")
+        for _ in range(steps(page)):
+            if not question.is_visible():
+                ahead.click()
+        assert "Which client receives" in question.inner_text()
+        options = question.get_by_role("button").all_inner_texts()
+        assert options == ["client 1", "client 2", "client 3"]
+        question.get_by_role("button").nth(int(reply != "Yes.")).click()
+        assert not question.is_visible()
+        assert says.inner_text().startswith(f"{reply} Client 1 receives ")
+        ahead.click()  # once is enough
+        assert not question.is_visible()
     page.get_by_label("Ask me first").check()
-    question = page.get_by_text("Which line runs next?")
-    for _ in range(60):
-        if question.is_visible():
-            break
-        page.get_by_role("button", name="Next line").click()
-    options = page.locator(".step-question button")
-    assert options.count() == 3
-    options.first.click()
-    assert page.locator(".step-says").inner_text().startswith(("Yes", "No:"))
-    assert not question.is_visible()
+    page.locator("figure").focus()
+    for _ in range(steps(page)):
+        if not question.is_visible():
+            page.keyboard.press("ArrowRight")
+    assert "Which line runs next?" in question.inner_text()
+
+
+def test_keys(stepper: Any) -> None:
+    page = stepper(ROOT / "04_selectors" / "sketch.py", names=["one"])
+    slider, figure = page.locator("input[type=range]"), page.locator("figure")
+    figure.focus()
+    for key, step in (("End", steps(page)), ("Home", 0), ("ArrowLeft", 0)):
+        page.keyboard.press(key)
+        assert slider.input_value() == str(step)
+    page.keyboard.press(" ")
+    pause = page.get_by_role("button", name="Pause")
+    pause.wait_for()
+    pause.focus()
+    page.keyboard.press(" ")  # the button's own
+    page.get_by_role("button", name="Play").wait_for()
+
+
+def test_on_paper(stepper: Any) -> None:
+    page = stepper(ROOT / "05_timer" / "sketch.py", names=["three"])
+    page.emulate_media(media="print")
+    assert not page.locator(".step-controls").is_visible()
+    box = page.locator(".step-code").evaluate(
+        "(box) => [box.scrollHeight, box.clientHeight]"
+    )
+    assert box[0] == box[1]  # nothing is cut off
 
 
 @pytest.mark.parametrize("width", [375, 1280])

@@ -9,18 +9,31 @@ import pytest
 
 from tools.data import recording
 from tools.learn import exercises
-from tools.servers import ROOT, SERVERS, SKETCHES, Server, by_name
+from tools.servers import (
+    NO,
+    POOL,
+    ROOT,
+    SERVERS,
+    SKETCHES,
+    YES,
+    Server,
+    by_name,
+)
 from tools.steps import show
+from tools.steps.run import scenarios, shows
 from tools.steps.sockets import ROOM
 
 SKETCHED = {each.name: each for each in SKETCHES}
+RULES = ROOT / "docs" / "data" / "sketches.json"
 
 
 def run(server: Server, name: str) -> dict[str, Any]:
     """A server, or a sketch, with the clients of a scenario."""
     if server in SKETCHES:
         return show.traced(ROOT / server.options[0], name)
-    workers = ["--workers", "1"] if server.step == 7 else []
+    workers = ["--workers", "1"] if server.step == 7 else [
+        *(["--workers", str(server.workers)] if server.workers else [])
+    ]
     return show.traced(server.path, name, workers)
 
 
@@ -66,18 +79,86 @@ def test_each_client_is_accepted_read_answered(each: Server) -> None:
         assert [*orders] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("name", "clients", "seconds"), [
-    ("01-sketch", "silent", 1.1), ("02-sketch", "silent", 1.2),
-    ("03-sketch", "silent", 0.15), ("04-sketch", "silent", 0.15),
-    ("05-sketch", "silent", 0.15), ("06-sketch", "silent", 0.15),
-    ("07-sketch", "silent", 0.15), ("02-sketch", "twenty", 2.0),
-    ("03-sketch", "twenty", 0.1), ("04-sketch", "twenty", 2.0),
-    ("05-sketch", "twenty", 0.1), ("06-sketch", "twenty", 0.1),
-    ("07-sketch", "twenty", 0.1),
-])
-def test_the_lessons(name: str, clients: str, seconds: float) -> None:
-    found = run(SKETCHED[name], clients)
-    assert last(found) == pytest.approx(seconds, abs=1e-4)
+def verdicts(server: Server) -> dict[str, str]:
+    """The table of lessons, as far as it is about waiting and threads."""
+    alone, kept = run(server, "silent")["clients"][1], run(server, "again")
+    begun = {
+        name: sum(row[0] == "start" for row in run(server, name)["trace"])
+        for name in ("three", "twenty")
+    }
+    took = last(run(server, "twenty"))
+    few = (0.1 < took < 2) and POOL  # more than one, not all of them
+    return {
+        "silent": YES if alone[2] < 1 else NO,
+        "overlap": few or (YES if took == pytest.approx(0.1) else NO),
+        "threads": YES if begun["three"] == begun["twenty"] else NO,
+        "keep_alive": YES if kept["clients"][0][2] > 0.5 else NO,
+    }
+
+
+@pytest.mark.parametrize("each", SERVERS, ids=lambda each: each.name)
+def test_the_table_of_lessons(each: Server) -> None:
+    real = {name: each.lessons[name] for name in verdicts(each)}
+    if each.name == "03-pool":
+        real["silent"] = YES  # two clients are no more than its threads
+    if each.name == "06-executor":
+        real["threads"] = NO  # they start when there is work
+    assert verdicts(each) == real
+
+
+@pytest.mark.parametrize("each", SKETCHES, ids=lambda each: each.name)
+def test_what_a_sketch_cannot_do(each: Server) -> None:
+    found = {"keep-11": run(each, "again")["clients"][0][2] > 0.5}
+    state, first, _, got = run(each, "pieces")["clients"][0]
+    found["pieces"] = state == "closed" and got > 0 and first > 0.25
+    found["spare"] = run(each, "silent")["clients"][1][2] < 1
+    if each.step > 1:  # what http.server does wrong, it prints
+        gone = run(each, "reset")
+        crashes = [row for row in gone["trace"] if row[0] == "crash"]
+        found["reset"] = not gone["error"] and not crashes
+    rules = json.loads(RULES.read_text())["rules"]
+    assert found == {
+        rule: "passed" in rules[rule][each.name] for rule in found
+    }
+
+
+@pytest.mark.parametrize("each", SERVERS, ids=lambda each: each.name)
+def test_the_order_is_the_real_one(each: Server) -> None:
+    real = recording.load(recording.REFERENCE / f"{each.name}.json")
+    calls = orders(run(each, "twenty"))
+    spans = [(begin, end) for _, begin, end in calls.values()]
+    assert recording.most_at_once(spans) == real.peak
+    # Where one thread does all and waits for one at a time, or accepts
+    # all: in which order each call comes to the clients.
+    if len(real.lanes) == 1:
+        for at, name in enumerate(("accepted", "read", "answered")):
+            order = [getattr(client, name) for client in real.clients]
+            ours = [calls[which][at] for which in range(20)]
+            assert rank(order) == rank(ours), name
+
+
+def orders(found: dict[str, Any]) -> dict[int, list[int]]:
+    """Of each client, the row in which it is accepted, read, answered."""
+    whose: dict[tuple[int, int], int] = {}
+    process, calls = {0: 0}, {}
+    for at, (kind, _, thread, *rest) in enumerate(found["trace"]):
+        if kind == "start":
+            process[rest[0]] = rest[1]
+        if kind != "call" or len(rest) < 2:
+            continue
+        name, fd, *result = rest
+        client = whose.get((process[thread], fd), -1)
+        if name == "accept" and len(result) == 2:
+            whose[process[thread], result[0]] = result[1]
+            calls[result[1]] = [at]
+        elif (name, len(calls.get(client, ()))) in (("recv", 1), ("send", 2)):
+            calls[client].append(at)
+    return calls
+
+
+def rank(moments: list[int]) -> list[int]:
+    """Which is the first, which the second, and so on."""
+    return sorted(range(len(moments)), key=moments.__getitem__)
 
 
 SERVER = """
@@ -121,6 +202,24 @@ def test_a_connection(
 def test_a_reset_ends_a_sketch(name: str) -> None:
     error = run(SKETCHED[name], "reset")["error"]
     assert "line " in error and "Error" in error
+
+
+@pytest.mark.parametrize(("points", "asked"), [
+    ((), [[3, 0, "line", 4, "line 3", "line 2"],
+          [6, 0, "ready", 7, "none", "descriptor 3, 4"]]),
+    (["block sleep 1: served", "block sleep 2: served"],
+     [[3, 1, "served", 5, "client 2", "client 1"],
+      [6, 0, "ready", 7, "none", "descriptor 3, 4"]]),
+])
+def test_what_is_asked(points: list[str], asked: list[Any]) -> None:
+    trace = [
+        ["client", 0, -1, 0, "receive", 9], ["line", 0, 0, 2],
+        ["block", 0, 0, "sleep"],
+        ["line", 0, 0, 3], ["client", 1, -1, 1, "receive", 9],
+        ["block", 1, 0, "select"], ["ready", 2, 0, []],
+        ["block", 2, 0, "lock"], ["ready", 2, 0, [3, 4]],
+    ]
+    assert show.asks(trace, points) == asked
 
 
 @pytest.mark.thorough
@@ -182,6 +281,23 @@ def test_traces_are_small(each: Server) -> None:
     data = show.facts(ROOT / each.options[0])
     for found in data["scenarios"]:
         assert len(json.dumps(found["trace"], separators=(",", ":"))) < 15_000
+
+
+@pytest.mark.parametrize("name", [
+    name for name, plan in scenarios().items() if "tests" in plan
+])
+def test_a_failure_that_a_scenario_shows(name: str, tmp_path: Path) -> None:
+    for test in scenarios()[name]["tests"]:
+        number, _, function = test.partition("/")
+        exercise = exercises.by_id(number)
+        assert f"def {function}(" in exercise.tests.read_text()
+        assert shows(test) == name
+        for beside, text in exercise.companions().items():
+            (tmp_path / beside).write_text(text)
+        file = tmp_path / "server.py"
+        file.write_text(exercise.starter.read_text())
+        assert show.traced(file, name)["trace"]
+    assert shows("02.1/test_nothing") == ""
 
 
 @pytest.mark.thorough

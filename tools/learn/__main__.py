@@ -14,10 +14,11 @@ from rich.markup import escape
 
 from tools.common.launch import UnseenError
 from tools.common.terminal import a_table
-from tools.learn import desk, exercises, grade, mystery, reports, step
+from tools.learn import desk, exercises, grade, mystery, race, reports, step
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
+from tools.steps.run import shows
 
 console = Console(highlight=False, soft_wrap=True)
 WATCH_SECONDS = 0.5  # between two looks at the files
@@ -67,6 +68,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
         ("report", make_report, "check all and sum up"),
         ("mystery", mystery.play, "which server is it? three rounds"),
         ("step", step.run, step.ABOUT),
+        ("race", race.run, race.ABOUT),
         ("grade", grade.run, grade.ABOUT),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
@@ -96,6 +98,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
         help="the same servers for all who give the same number",
     )
     step.add_options(made["step"])
+    race.add_options(made["race"])
     grade.add_options(made["grade"])
     if not words:
         parser.print_help()
@@ -222,6 +225,12 @@ def say(exercise: Exercise, report: Report) -> None:
                 console.print(f"      {escape(line)}")
             for line in outcome.wrote:
                 console.print(f"      [dim]{escape(line)}[/]")
+            if clients := shows(f"{exercise.id}/{outcome.name}"):
+                console.print(
+                    "      Line by line: ./learn.sh step "
+                    f"{desk.shown(desk.own_file(exercise))} "
+                    f"--clients {clients}"
+                )
     if report.trouble:
         console.print(f"  [red]✗[/] {escape(report.trouble)}")
     left = report.total - len(report.outcomes)

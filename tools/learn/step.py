@@ -9,6 +9,7 @@ from tools.common.files import save
 from tools.data.results import OWN
 from tools.learn.desk import DeskError
 from tools.steps import show
+from tools.steps.run import scenarios
 
 ABOUT = "your server or sketch, line by line, forward and back"
 
@@ -18,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="as my/05.1/server.py")
     parser.add_argument(
         "--clients", metavar="WHICH", default="",
-        help=f"begin with {', '.join(show.EVERY)}, or those of FILE.json",
+        help=f"begin with {', '.join(scenarios())}, or those of FILE.json",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="only write the page"
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     except (KeyError, ValueError, OSError):
         raise DeskError(
             f"there are no clients {options.clients!r}: give one of "
-            f"{', '.join(show.EVERY)}, or a JSON file as in "
+            f"{', '.join(scenarios())}, or a JSON file as in "
             "docs/exercises/index.md"
         ) from None
     first = data["scenarios"][0]

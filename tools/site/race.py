@@ -62,7 +62,11 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     if len(names) > MOST_SERVERS or len(set(names)) != len(names):
         raise SiteError("a race has one server or two different ones")
     runs = [_run(server, up(md)) for server in servers]
-    ident = uid(md, "race", *names)
+    return player(runs, uid(md, "race", *names), chosen["title"])
+
+
+def player(runs: list[Run], ident: str, title: str) -> str:
+    """The element. ident: its id in the page."""
     end = max(run.recording.length for run in runs)
     places: dict[str, list[str]] = {}
     notes: list[str] = []
@@ -70,7 +74,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
         places.setdefault(run.place, []).append(run.server.name)
         notes += filter(None, re.split(r"\.(?: |$)", run.recording.note))
     return html(
-        "race", ident=ident, title=chosen["title"], runs=runs,
+        "race", ident=ident, title=title, runs=runs,
         views=race_charts.VIEWS, top=end * MARGIN, places=places,
         notes=dict.fromkeys(notes), data=_data(runs, end),
         waiting=race_stage.WAITING, in_ring=race_stage.RING,

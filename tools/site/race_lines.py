@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tools.data.recording import NOBODY, Recording, Span
+from tools.servers import SERVERS
 from tools.site import options, source
 from tools.site.errors import SiteError
 
@@ -134,8 +135,13 @@ def singles(recording: Recording) -> set[int]:
 
 
 def running(recording: Recording) -> list[Line]:
-    """The lines of the server's file that its recording lights."""
+    """The lines of the server's file that its recording lights.
+
+    None of a file that is no server of ours.
+    """
     name = recording.server
+    if name not in {each.name for each in SERVERS}:
+        return []
     if name not in LINES:
         raise SiteError(
             f"LINES in tools/site/race_lines.py has no lines for {name}"

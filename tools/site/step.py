@@ -24,9 +24,8 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     path, text = source.path(file), source.read(file)
     order = [name, *(each for each in show.EVERY if each != name)]
     try:
-        data = show.facts(path, order)
-        step = show.moment(data, chosen["moment"])
-        data["scenarios"][0]["moment"] = step
+        data = show.facts(path, order, shown=chosen["moment"])
+        step = data["scenarios"][0]["moment"]
         moment = show.traced(path, name, last_step=step)
     except (show.StepError, KeyError) as error:
         raise SiteError(str(error)) from error

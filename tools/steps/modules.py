@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import itertools
 import os
 import selectors
 import signal
@@ -311,8 +312,10 @@ def modules_for(
             ["sleep", seconds], lambda: False, kernel.now + seconds
         )
 
-    def now() -> float:
-        return kernel.now
+    looks = itertools.count(1)
+
+    def now() -> float:  # a little later each time, as a real clock
+        return kernel.now + next(looks) * 1e-9
 
     def leave(status: int) -> None:
         raise Exit

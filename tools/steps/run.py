@@ -25,6 +25,11 @@ SCENARIOS = Path(__file__).with_name("scenarios.toml")
 MOST_PROCESSES = 4
 
 
+def scenarios() -> dict[str, Any]:
+    """All of the list, by their names."""
+    return tomllib.loads(SCENARIOS.read_text("utf-8"))
+
+
 def scenario(name: str) -> dict[str, Any]:
     """A scenario of the list, or of a JSON file of the same form.
 
@@ -34,9 +39,17 @@ def scenario(name: str) -> dict[str, Any]:
         found = json.loads(Path(name).read_text("utf-8"))
         found.setdefault("title", Path(name).stem)
     else:
-        found = tomllib.loads(SCENARIOS.read_text("utf-8"))[name]
+        found = scenarios()[name]
     found["clients"] *= found.pop("copies", 1)
     return dict(found)
+
+
+def shows(test: str) -> str:
+    """The scenario that shows why a test fails, as 02.3/test_silent; or ""."""
+    return next(
+        (name for name, plan in scenarios().items()
+         if test in plan.get("tests", ())), "",
+    )
 
 
 class Run:
