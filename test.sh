@@ -24,7 +24,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 # What pytest makes of the tests' asserts is kept, also where Python's cache
 # is turned off: it takes ten seconds in each worker.
 unset PYTHONDONTWRITEBYTECODE
-arguments=(--no-loadscope-reorder) workers=4
+arguments=(--no-loadscope-reorder)
 while [ $# -gt 0 ]; do
     case $1 in
     --server | --step | --conformance | --sketches)
@@ -39,7 +39,6 @@ while [ $# -gt 0 ]; do
     --server=* | --step=* | --conformance=* | --sketches=*) name=${1%%=*} value=${1#*=} ;;
     *) name='' ;;
     esac
-    case $name$1 in --all | --conformance*) workers=6 ;; esac  # it mostly waits
     if [ -z "$name" ]; then
         arguments+=("$1")
     else
@@ -52,4 +51,4 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-exec python -m pytest -n "$workers" "${arguments[@]}"
+exec python -m pytest -n 6 "${arguments[@]}"  # they mostly wait

@@ -68,7 +68,7 @@ def test_work(server: Server) -> None:
         assert time.monotonic() - begin >= 0.4
     spent = []
     # PyPy's compiler makes a loop some fifty times as fast.
-    for compute in ("0", "600000000" if PYPY else "12000000"):
+    for compute in ("0", "150000000" if PYPY else "3000000"):
         with running(server, "--delay", "0", "--compute", compute) as process:
             process.assert_serves()
             before = process.cpu()

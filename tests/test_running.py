@@ -4,6 +4,7 @@ import re
 import socket
 import subprocess
 
+from tests.beside import beside
 from tests.marks import rule
 from tests.process import PATIENCE, PYTHON, running
 from tools.servers import Server
@@ -78,6 +79,7 @@ def test_usage(server: Server) -> None:
 
 
 @rule("port-in-use")
+@beside
 def test_port_in_use(server: Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -98,6 +100,7 @@ def test_address_not_ours(server: Server) -> None:
 
 
 @rule("ready-line")
+@beside
 def test_ready_line(server: Server) -> None:
     # running() waits for the line on a pipe, where only a flush gets it
     # through, and takes the port from it: at that moment, connecting
@@ -109,6 +112,7 @@ def test_ready_line(server: Server) -> None:
 
 
 @rule("only-local")
+@beside
 def test_only_local(server: Server) -> None:
     with running(server) as process:
         listening = [
@@ -146,6 +150,7 @@ def test_closing_line(server: Server) -> None:
 
 
 @rule("restart")
+@beside
 def test_restart(server: Server) -> None:
     # The server closes first, so its side of the connections remains in
     # TIME_WAIT, which keeps the port without SO_REUSEADDR.

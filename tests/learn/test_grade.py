@@ -546,6 +546,7 @@ LEFT = {"swaps": (SWAPS, ""), "links": (LINKS, "it is a link"),
 
 
 @caged
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", LEFT)
 def test_what_a_submission_leaves_does_no_harm(
     group: Class, kind: str
@@ -610,6 +611,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("how", "ends"), [
     pytest.param([], signal.SIGINT, marks=caged),
     pytest.param([], signal.SIGKILL, marks=caged),
@@ -675,6 +677,7 @@ TEACH = ROOT / "docs" / "teach"
 FILES = TEACH / "files"
 
 
+@pytest.mark.thorough
 def test_the_lines_of_the_page(group: Class) -> None:
     group.hand_in("anna_7_assignsubmission_file_", SOLUTION)
     group.hand_in("ben", STARTER)

@@ -16,11 +16,12 @@ import pytest
 
 from tests.learn.conftest import FIRST, Desk
 from tests.marks import Patch
+from tools import race
 from tools.bench.experiments import record
 from tools.bench.preflight import no_strace
 from tools.common.files import lay_out
 from tools.data.recording import load
-from tools.learn import cage, exercises, race, step
+from tools.learn import cage, exercises, step
 from tools.learn.student import LEFT_BYTES, Program, Wrong, eventually
 from tools.servers import ROOT
 
@@ -132,8 +133,9 @@ def test_what_fails_can_be_seen_line_by_line(
 )
 @pytest.mark.parametrize(("file", "words", "beside"), [
     ("04_selectors/sketch.py", [], "04"),
-    ("my/05.2/server.py", ["--beside", "03-pool"], "03-pool"),
-    ("my/05.2/server.py", [], "05"),
+    pytest.param("my/05.2/server.py", ["--beside", "03-pool"], "03-pool",
+                 marks=pytest.mark.thorough),
+    pytest.param("my/05.2/server.py", [], "05", marks=pytest.mark.thorough),
 ])
 def test_race(
     desk: Desk, tmp_path: Path, monkeypatch: Patch, file: str,
@@ -242,12 +244,12 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
         "terminal: NameError: name 'dta' is not defined",
     ),
 }
-LONG = ("endless", "silent")  # they wait
+QUICK = ("error", "no length", "killed")  # the others are thorough
 
 
 @pytest.mark.parametrize(("text", "sentence"), [
     pytest.param(
-        *case, id=name, marks=[pytest.mark.thorough] * (name in LONG)
+        *case, id=name, marks=[pytest.mark.thorough] * (name not in QUICK)
     )
     for name, case in WRONG.items()
 ])

@@ -142,6 +142,7 @@ def content(page: Path) -> list[str]:
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 
+@pytest.mark.thorough
 def test_a_dead_link_in_a_fence_fails_the_strict_build(
     tmp_path: Path,
 ) -> None:

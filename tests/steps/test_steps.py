@@ -96,6 +96,7 @@ def verdicts(server: Server) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("each", SERVERS, ids=lambda each: each.name)
 def test_the_table_of_lessons(each: Server) -> None:
     real = {name: each.lessons[name] for name in verdicts(each)}

@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from tools import race
 from tools.common.launch import UnseenError
 from tools.common.terminal import a_table
-from tools.learn import desk, exercises, grade, mystery, race, reports, step
+from tools.learn import desk, exercises, grade, mystery, reports, step
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError

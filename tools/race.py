@@ -1,4 +1,7 @@
-"""``./learn.sh race``: your own file in the race, next to a step's server."""
+"""``./learn.sh race``: your own file in the race, next to a step's server.
+
+Beside the rooms, since one of them records it and another one shows it.
+"""
 
 import argparse
 import re
