@@ -14,9 +14,10 @@ MAY_USE: dict[str, set[str]] = {
     "data": {"common"},
     "bench": {"common", "data"},
     # It shows the exercises' tasks, and the sketches step by step.
-    "site": {"common", "data", "learn", "steps"},
-    "learn": {"common", "data", "steps"},
+    "site": {"common", "data", "learn", "steps", "model"},
+    "learn": {"common", "data", "steps", "model"},
     "steps": set(),
+    "model": {"data"},
     # The labs are beside tools; the bench starts them by name.
     "labs": {"bench", "common", "data"},
 }

@@ -26,6 +26,7 @@ BESIDE = {"": (), "-own": (0.5,), "-class": (0.5, 4.0, 2.0)}
 FILES = [
     *(f"measured{which}" for which in BESIDE),
     "source", "quiz", "wire", "drawing", "exercise", "contract", "compare",
+    "whatif",
 ]  # fmt: skip
 EXERCISE = exercises.Exercise(
     id="02.1", folder=ROOT / "02_sockets" / "exercises" / "1_sample",

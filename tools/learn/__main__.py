@@ -15,7 +15,7 @@ from rich.markup import escape
 from tools import race
 from tools.common.launch import UnseenError
 from tools.common.terminal import a_table
-from tools.learn import desk, exercises, grade, mystery, reports, step
+from tools.learn import desk, drill, exercises, grade, mystery, reports, step
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
@@ -70,6 +70,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
         ("mystery", mystery.play, "which server is it? three rounds"),
         ("step", step.run, step.ABOUT),
         ("race", race.run, race.ABOUT),
+        ("drill", drill.run, drill.ABOUT),
         ("grade", grade.run, grade.ABOUT),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
@@ -100,6 +101,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
     )
     step.add_options(made["step"])
     race.add_options(made["race"])
+    drill.add_options(made["drill"])
     grade.add_options(made["grade"])
     if not words:
         parser.print_help()

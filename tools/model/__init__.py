@@ -1,0 +1,1 @@
+"""Predicts what a server does, from one number: its CPU per request."""
