@@ -71,6 +71,7 @@
     wrong,
   );
   const says = make("div", { role: "status" });
+  const slow = make("div", { class: "what-if-slow" });
   const race = make("div", { class: "what-if-race" });
   const legend = make("p", { class: "seven-legend" }, ...[
     ["waits", "waits for a thread"], ["works", "in progress"],
@@ -81,7 +82,7 @@
   // --- What is asked -----------------------------------------------------
 
   const setting = () => {
-    const amount = Math.max(1, Math.round(10 ** many.valueAsNumber));
+    const amount = Math.max(1, Number((10 ** many.valueAsNumber).toPrecision(2)));
     const isOpen = open.value === "open";
     return {
       amount, isOpen,
@@ -157,7 +158,7 @@
       }
       const [, height] = ends.find(([each]) => each === server);
       const name = draw("text", { x: 6, y: 4, class: "seven-value" });
-      name.append(`${server.name} ${server.kind}`);
+      name.append(server.name);
       old.append(group, draw(
         "svg", { x: "100%", y: height, width: 1, height: 1, overflow: "visible" }, name,
       ));
@@ -167,6 +168,43 @@
         class: "seven-end", d: "M-7 -7L7 7M-7 7L7 -7",
       })));
     }
+  };
+
+  // How long a request takes: Little's law, clients / requests per second.
+  const SLOW = [0.001, 1000]; // seconds, of the axis
+  const latency = (now, curves) => {
+    const height = 200;
+    const down = (seconds) => 8 + (height - 8) * (1 - Math.log(
+      Math.min(Math.max(seconds, SLOW[0]), SLOW[1]) / SLOW[0],
+    ) / Math.log(SLOW[1] / SLOW[0]));
+    const text = "How long a request takes, over clients";
+    const svg = draw("svg", {
+      class: "seven-svg seven-svg--sweep", width: "100%", height: height + 46,
+      role: "img", "aria-label": text,
+    });
+    for (const seconds of [0.001, 0.1, 10, 1000]) {
+      const label = draw("text", {
+        x: -12, y: down(seconds) + 4, "text-anchor": "end", class: "seven-tick",
+      });
+      label.append(time(seconds));
+      svg.append(label, draw("line", {
+        class: "seven-grid", x1: "0", x2: "100%", y1: down(seconds), y2: down(seconds),
+      }));
+    }
+    for (const [server, rates] of curves) {
+      const group = draw("g", { class: `seven-line seven-step${server.step}` });
+      const at = Array.from({ length: 81 }, (_, step) => Math.round(10 ** (step / 20)));
+      at.slice(1).forEach((b, before) => group.append(draw("line", {
+        x1: x(at[before]), x2: x(b), y1: down(at[before] / rates[at[before] - 1]),
+        y2: down(b / rates[b - 1]),
+      })));
+      const stays = now.amount / rates[now.amount - 1];
+      group.append(draw("svg", {
+        x: x(now.amount), y: down(stays), width: 1, height: 1, overflow: "visible",
+      }, draw("circle", { r: 7 }, draw("title", {}, `${server.name}: ${time(stays)}`))));
+      svg.append(group);
+    }
+    return [make("p", {}, make("strong", {}, text)), svg];
   };
 
   // --- In words, and the first second ------------------------------------
@@ -264,6 +302,7 @@
       says.prepend(make("p", {}, `You expected ${write(expected)}, the model has ${
         write(rate)}: ${near ? "well guessed." : "what did you not think of?"}`));
     }
+    slow.replaceChildren(...(curves.length && !now.isOpen ? latency(now, curves) : []));
     race.replaceChildren(legend, ...curves.flatMap(([server]) => rows(server, now)));
   };
   form.addEventListener("input", (event) => {
@@ -284,6 +323,6 @@
   for (const [word, box] of [["wait", wait], ["compute", compute], ["cores", cores],
     ["threads", size]]) if (asked.has(word)) box.value = asked.get(word);
   root.prepend(form);
-  figure.after(says, race);
+  figure.after(slow, says, race);
   show();
 })();

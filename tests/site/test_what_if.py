@@ -124,6 +124,14 @@ def test_the_form(page: Page) -> None:
     assert "All 8 cores are full" in said(page)
 
 
+def test_how_long_a_request_takes(page: Page) -> None:
+    slow = page.locator(".what-if-slow")
+    titles = slow.locator("title").all_text_contents()
+    assert titles == ["02: 10 s", "03-pool: 1 s", "06: 100 ms"]
+    page.get_by_label("Kind of load").select_option("open")
+    assert slow.inner_text() == ""
+
+
 def test_requests_that_do_not_wait_for_a_response(page: Page) -> None:
     page.get_by_label("Kind of load").select_option("open")
     many = page.get_by_label("How many")

@@ -111,9 +111,8 @@ def _picture(
         )
         kind = f"seven-line seven-step{each['step']}"
         parts.append(svg.element("g", lines + marks, class_=kind))
-        parts.append(svg.at("100%", _y(curve[-1]), svg.label(
-            f"{each['name']} {each['kind']}", 6, 4, "value"
-        )))
+        name = svg.label(each["name"], 6, 4, "value")
+        parts.append(svg.at("100%", _y(curve[-1]), name))
     about = "Requests per second over clients, by the model and measured."
     return svg.chart(
         f"{ident}-chart", title, about, HEIGHT + 46, "".join(parts), "sweep"
