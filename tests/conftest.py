@@ -44,6 +44,7 @@ from tools.servers import (
     ROOT,
     SERVERS,
     SKETCHES,
+    STEPS,
     YES,
     Server,
 )
@@ -136,7 +137,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ])
         return
     mark = metafunc.definition.get_closest_marker("rule")
-    name, steps = mark.args if mark else ("", range(1, 8))
+    name, steps = mark.args if mark else ("", STEPS)
     if metafunc.definition.get_closest_marker("in_web"):
         recorded = metafunc.config.getoption("--conformance")
         servers = tuple(
