@@ -15,10 +15,7 @@ from tests.test_house import imports
 from tools.servers import ROOT, SERVERS, Server, by_name
 
 MAIN = '\nif __name__ == "__main__":\n'
-FILES = sorted(
-    {each.path for each in SERVERS} | {*ROOT.glob("0*/web.py")}
-    | {*ROOT.glob("07_parallel/*.py")}
-)
+FILES = sorted(ROOT.glob("0*/*.py"))
 # A module that several folders share, and its home.
 SHARED = {
     "web.py": "02_sockets", "accepting.py": "02_sockets",
@@ -92,7 +89,7 @@ def test_columns() -> None:
     """Of sketches and servers: they are printed and projected."""
     wide = [
         f"{path.relative_to(ROOT)}:{number}"
-        for path in sorted(ROOT.glob("0*/*.py"))
+        for path in FILES
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(line) > 72
     ]

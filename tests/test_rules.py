@@ -8,14 +8,7 @@ import pytest
 from tests.solutions import COMMON, TOUCHED, solutions
 from tools.data import rules_seen
 from tools.data.made import everything
-from tools.data.rules_seen import (
-    EXPECTED,
-    PASSED,
-    SKIPPED,
-    Conformance,
-    place,
-    sides,
-)
+from tools.data.rules_seen import EXPECTED, PASSED, SKIPPED, place, sides
 from tools.rules import REQUIREMENTS, RULES
 from tools.servers import LESSONS, SERVERS, YES, Server
 
@@ -42,7 +35,7 @@ def test_exemptions_are_rules_with_reasons(each: Server) -> None:
     assert len(each.exempt) == len(each.exemptions), "named twice"
 
 
-def known(run: Conformance) -> list[Server]:
+def known(run: rules_seen.Conformance) -> list[Server]:
     """Our servers but for those that are newer than a recorded run."""
     cells = {place for row in run.rules.values() for place in row}
     return [each for each in SERVERS if each.name in cells]

@@ -7,7 +7,7 @@ not shown, and everything else on the page is.
 from typing import Any
 
 from tools.servers import NO, SERVERS, YES, Server
-from tools.site import data, options
+from tools.site import data
 from tools.site.fence_call import fence, uid
 from tools.site.template import html
 
@@ -28,8 +28,8 @@ def measured() -> list[Server]:
 
 def presets() -> dict[str, list[str]]:
     """Names of servers to choose together, by what the button says."""
-    steps = [server.name for server in options.servers("steps")]
     names = [server.name for server in measured()]
+    steps = [name for name in names if name.isdecimal()]
     found = {
         "all": names, "the seven steps": steps,
         "the variants": [name for name in names if name not in steps],
