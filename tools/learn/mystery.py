@@ -209,7 +209,7 @@ def ask(prompt: str) -> str:
 
 def answer_in(typed: str) -> str:
     """The answer that was typed. Raises ValueError with a sentence."""
-    word = re.sub(r"^(?=[1-7]\b)", "0", typed.strip().lower())
+    word = re.sub(r"^(?=\d\b)", "0", typed.strip().lower())
     if ALIKE.get(word, word) not in ANSWERS:
         raise ValueError(
             f"No server is called {typed.strip()!r}. Type one of these: "
