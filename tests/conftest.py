@@ -44,6 +44,7 @@ from tools.servers import (
     ROOT,
     SERVERS,
     SKETCHES,
+    STEPS,
     YES,
     Server,
 )
@@ -106,7 +107,7 @@ def own_server(path: Path, step: str | None) -> Server:
     if not path.is_file():
         raise pytest.UsageError(f"There is no server file {path}.")
     # The number the file or the folders above it begin with, if any.
-    found = re.findall(r"/0?([1-7])(?![0-9])", str(path))
+    found = re.findall(rf"/0?([1-{STEPS[-1]}])(?![0-9])", str(path))
     number = step or (found or ["2"])[-1]
     steps = [
         s for s in SERVERS
@@ -136,7 +137,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ])
         return
     mark = metafunc.definition.get_closest_marker("rule")
-    name, steps = mark.args if mark else ("", range(1, 8))
+    name, steps = mark.args if mark else ("", STEPS)
     if metafunc.definition.get_closest_marker("in_web"):
         recorded = metafunc.config.getoption("--conformance")
         servers = tuple(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tools.rules import RULES
-from tools.servers import LESSONS
+from tools.servers import LESSONS, STEPS
 
 Patch = pytest.MonkeyPatch
 Said = pytest.CaptureFixture[str]
@@ -18,7 +18,7 @@ Said = pytest.CaptureFixture[str]
 def rule(name: str, steps: range | None = None) -> pytest.MarkDecorator:
     """This test proves a rule of tools/rules.py, for servers of steps."""
     assert name in RULES, name
-    return pytest.mark.rule(name, steps or range(1, 8))
+    return pytest.mark.rule(name, steps or STEPS)
 
 
 def lesson(name: str) -> pytest.MarkDecorator:

@@ -20,7 +20,7 @@ from tools.common.launch import Launched
 from tools.common.launch import eventually as eventually
 from tools.common.launch import why_no_uring as why_no_uring
 from tools.common.raw_client import GET_CLOSE, Client, NoResponse
-from tools.servers import SKETCHES, Server
+from tools.servers import POOL, SKETCHES, Server
 
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
 SHORT = 8.0  # of patience with a sketch, which may never answer
@@ -205,7 +205,7 @@ class Running(Launched):
 
         eventually(settled, PATIENCE, every=0.2)
         descriptors, threads = seen[-1]
-        if self.server.name == "06-executor":  # makes them when it is busy
+        if self.server.lessons["threads"] == POOL:  # made when it is busy
             threads = max(threads, 1 + min(32, (os.cpu_count() or 1) + 4))
         return descriptors, threads
 

@@ -17,7 +17,7 @@ from tools.common.raw_client import (
     Response,
     read_responses,
 )
-from tools.servers import ROOT, SKETCHES, YES, Server
+from tools.servers import ROOT, SKETCHES, STEPS, YES, Server
 
 PAGE: bytes = load(ROOT / "02_sockets" / "web.py").PAGE.encode()
 
@@ -68,7 +68,7 @@ def test_work(server: Server) -> None:
         assert time.monotonic() - begin >= 0.4
     spent = []
     # PyPy's compiler makes a loop some fifty times as fast.
-    for compute in ("0", "150000000" if PYPY else "3000000"):
+    for compute in ("0", "150000000" if PYPY else "10000000"):
         with running(server, "--delay", "0", "--compute", compute) as process:
             process.assert_serves()
             before = process.cpu()
@@ -296,7 +296,7 @@ def test_pipelining(shared: Running, server: Server) -> None:
         assert client.rest() == b"", "and not a response more"
 
 
-@rule("pipelining", range(3, 8))  # 01 and 02 close after the first
+@rule("pipelining", STEPS[2:])  # 01 and 02 close after the first
 def test_long_pipelines(shared: Running, server: Server) -> None:
     # More requests than one recv takes, cut at every place. And a server
     # that stops reading for a while must not forget to go on.

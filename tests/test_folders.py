@@ -15,15 +15,11 @@ from tests.test_house import imports
 from tools.servers import ROOT, SERVERS, Server, by_name
 
 MAIN = '\nif __name__ == "__main__":\n'
-FILES = sorted(
-    {each.path for each in SERVERS} | {*ROOT.glob("0*/web.py")}
-    | {*ROOT.glob("07_parallel/*.py")}
-)
-# A module that several folders share, and those folders, its home first.
+FILES = sorted(ROOT.glob("0*/*.py"))
+# A module that several folders share, and its home.
 SHARED = {
-    "web.py": (2, 1, 3, 4, 5, 6, 7),
-    "accepting.py": (2, 3),
-    "clients.py": (4, 5),
+    "web.py": "02_sockets", "accepting.py": "02_sockets",
+    "clients.py": "04_selectors",
 }
 # The most lines of a whole server, docstring and imports included.
 LENGTHS = {
@@ -41,21 +37,15 @@ each_server = pytest.mark.parametrize(
 )
 
 
-def folder(step: int) -> Path:
-    (found,) = ROOT.glob(f"0{step}_*")
-    return found
-
-
-@pytest.mark.parametrize(("name", "home", "step"), [
-    (name, home, step) for name, (home, *steps) in SHARED.items()
-    for step in steps
+@pytest.mark.parametrize("copy", [
+    path.relative_to(ROOT).as_posix()
+    for name in SHARED for path in sorted(ROOT.glob(f"0*/{name}"))
 ])
-def test_same_bytes(name: str, home: int, step: int) -> None:
-    original, copy = (folder(n) / name for n in (home, step))
-    same = copy.exists() and copy.read_bytes() == original.read_bytes()
-    assert same, "cp " + " ".join(
-        str(path.relative_to(ROOT)) for path in (original, copy)
-    )
+def test_same_bytes(copy: str) -> None:
+    name = Path(copy).name
+    original = f"{SHARED[name]}/{name}"
+    same = (ROOT / copy).read_bytes() == (ROOT / original).read_bytes()
+    assert same, f"cp {original} {copy}"
 
 
 def difference(before: list[str], after: list[str]) -> list[str]:
@@ -99,7 +89,7 @@ def test_columns() -> None:
     """Of sketches and servers: they are printed and projected."""
     wide = [
         f"{path.relative_to(ROOT)}:{number}"
-        for path in sorted(ROOT.glob("0*/*.py"))
+        for path in FILES
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(line) > 72
     ]

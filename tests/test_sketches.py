@@ -14,7 +14,7 @@ from tests.test_folders import difference
 from tools.common.raw_client import GET, Client, NoResponse
 from tools.data import rules_seen
 from tools.rules import RULES
-from tools.servers import ROOT, SERVERS, SKETCHES, by_name
+from tools.servers import ROOT, SERVERS, SKETCHES, STEPS, by_name
 from tools.sketch import changed
 
 PATHS = sorted(ROOT.glob("0*/sketch.py"))
@@ -51,7 +51,7 @@ def running(sketch: Path) -> Iterator[Running]:
 
 def test_a_sketch_for_each_step() -> None:
     assert [step(path) for path in PATHS] == [
-        f"{number:02}" for number in range(1, 8)
+        f"{number:02}" for number in STEPS
     ]
     assert [ROOT / sketch.options[0] for sketch in SKETCHES] == PATHS
     assert not {sketch.name for sketch in SKETCHES} & {

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from tests.beside import CROWD, beside
@@ -60,12 +61,14 @@ def paused(process: Running) -> Iterator[None]:
     """None of a server's processes runs meanwhile."""
     stopped = process.processes()
     for each in stopped:
-        each.send_signal(signal.SIGSTOP)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            each.suspend()
     try:
         yield
     finally:
         for each in stopped:
-            each.send_signal(signal.SIGCONT)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.resume()
 
 
 def served(clients: list[Client]) -> bool:

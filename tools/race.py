@@ -31,7 +31,7 @@ THEME = (
     "--md-code-bg-color:#f5f5f5;--md-code-fg-color:#36464e;"
     "--md-typeset-table-color:#0000001f}"
 )
-STEP = re.compile(r"0[1-7](?=\.\d|_)")  # my/05.1/server.py, 05_timer/x.py
+STEP = re.compile(r"0\d(?=\.\d|_)")  # my/05.1/server.py, 05_timer/x.py
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -187,6 +187,8 @@ SERVERS = (
     ),
 )
 
+STEPS = range(1, SERVERS[-1].step + 1)
+
 # The sketch in front of each server.py, tried as that server is.
 SKETCHES = tuple(
     replace(

@@ -53,17 +53,14 @@ def run(server: str, clients: int, rate: float, suite: str = "x") -> Run:
 def results(factor: float = 1.0, suites: tuple[str, ...] = ()) -> Results:
     """A run of all suites (or some) and all servers, three repeats.
 
-    The requests/s of a server: its number among them, for each client.
+    The requests/s of a server: the number of its step, for each client.
     """
     made = of([], "full")
     made.complete, made.seconds = True, 60.0
-    numbered = enumerate(SERVERS, 1)
-    for suite, (number, server) in itertools.product(
-        suites or SUITES, numbered
-    ):
+    for suite, server in itertools.product(suites or SUITES, SERVERS):
         loads, delay, keep = LOADS[suite]
         for clients in loads:
-            rate = factor * number * clients
+            rate = factor * server.step * clients
             runs = [
                 run(server.file, clients, rate * part, suite)
                 for part in (0.9, 1.0, 1.1)

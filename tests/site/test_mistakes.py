@@ -20,8 +20,8 @@ TABLE = "```abtable\nsuite: classic\nservers: 01, 02\n```"
 MISTAKES = {  # a fence -> a part of the sentence
     # The options of any fence.
     "bars\nsuite: classic": "the option 'title' is missing",
-    "bars\nsuite: classic\ntitle: T\nservers: 08":
-        "no server is called '08'; there are 01, 02, 03",
+    "bars\nsuite: classic\ntitle: T\nservers: 99":
+        "no server is called '99'; there are 01, 02, 03",
     "bars\nsuite: classic\ntitle: T\nclients: ten":
         "clients is a whole number, not 'ten'",
     "abtable\nsuite: classic\nservers: 01\nservers: 02":
@@ -54,7 +54,7 @@ MISTAKES = {  # a fence -> a part of the sentence
     "race\nservers: 01, 02, 03\ntitle: T": "one server or two",
     # The contract and the wire.
     "conformance\nsection: beauty": "no section is 'beauty'",
-    "breaks\nsketch: 08": "no server is called '08-sketch'",
+    "breaks\nsketch: 99": "no server is called '99-sketch'",
     "wire\nexchange: nobody":
         "no exchange is called 'nobody'; there are bad",
     "wire\nexchange: get\nshow: both": "show is request or answer",

@@ -104,8 +104,8 @@ def test_nonsense_gives_one_sentence_and_status_2(
 
 
 @pytest.mark.parametrize(("words", "names"), [
-    ("--only 3", "03 03-pool"), ("--only 03-sketch", "03-sketch"),
-    ("--only 3 --sketches", "03 03-pool 03-sketch"),
+    ("--only 7", "07 07-emulated"), ("--only 03-sketch", "03-sketch"),
+    ("--only 7 --sketches", "07 07-emulated 07-sketch"),
     ("--only 03-pool --full", "03-pool"), ("--smoke", "02 03 06"),
     ("--only 02,07 --full", "02 07 07-emulated 02-sketch 07-sketch"),
     ("--smoke --sketches", "02 03 06"), ("--peers nginx --only 1", "01"),

@@ -273,8 +273,8 @@ class Launched:
         return int(self._sum(lambda p: p.num_threads()))
 
     def cpu(self) -> float:
-        """CPU seconds so far."""
-        return self._sum(lambda p: sum(p.cpu_times()[:2]))
+        """CPU seconds so far, those of processes that have ended too."""
+        return self._sum(lambda p: sum(p.cpu_times()[:4]))
 
     def memory(self) -> int:
         """Resident bytes."""

@@ -26,7 +26,7 @@ from tools.common.launch import Launched, LaunchError, why_no_uring
 from tools.learn import desk
 from tools.learn.desk import DeskError
 from tools.learn.examine import Outcome, Report
-from tools.servers import SERVERS, Server, by_name
+from tools.servers import NO, POOL, SERVERS, YES, Server, by_name
 
 ROUNDS = 3
 DELAY = 1  # seconds a request waits: long enough to be felt
@@ -34,9 +34,6 @@ ENDINGS = (signal.SIGTERM, signal.SIGHUP)  # they end it as Ctrl-C does
 PAGE = "exercises/mystery.md"
 KEPT = ".mystery.json"  # in my/
 Rounds = list[tuple[str, str]]  # which server it was, and what was said
-# Nobody can tell these from another from outside: name -> the other's.
-ALIKE = {"06-protocol": "06", "06-coroutines": "05"}
-ANSWERS = tuple(s.name for s in SERVERS if s.name not in ALIKE)
 MAIN = 'if __name__ == "__main__":\n'
 # http.server names itself in each response, and no other server does.
 NAMELESS = """\
@@ -51,7 +48,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 @dataclass(frozen=True)
 class Clue:
-    """A command, and what it shows: answer -> sign, sign -> in words."""
+    """A command, and what it shows: server -> sign, sign -> in words."""
 
     command: str
     signs: dict[str, str]
@@ -62,14 +59,42 @@ def read_clues() -> list[Clue]:
     """All clues, in the order in which they are told."""
     table = Path(__file__).with_suffix(".toml").read_text("utf-8")
     found = []
-    for clue in tomllib.loads(table)["clue"]:
-        signs: dict[str, str] = {}
-        for seen in reversed(clue["seen"]):  # the last is of all others
-            names = seen.get("of", ANSWERS)
-            signs |= dict.fromkeys(names, seen["sign"])
+    for at, clue in enumerate(tomllib.loads(table)["clue"]):
+        shown = {server.name: signs(server)[at] for server in SERVERS}
         words = {seen["sign"]: seen["what"] for seen in clue["seen"]}
-        found.append(Clue(clue["command"], signs, words))
+        found.append(Clue(clue["command"], shown, words))
     return found
+
+
+def signs(server: Server) -> tuple[str, ...]:
+    """Its sign for each clue, in their order.
+
+    They follow from what it promises, its step, and what it imports.
+    """
+    does = server.lessons
+    version = "HTTP/1.0" if server.step == 1 else "HTTP/1.1"
+    kept = "kept" if does["keep_alive"] == YES else "closed"
+    few = "ready" if does["overlap"] == POOL else "one"
+    threads = {YES: few, NO: "come and go", POOL: "come and stay"}
+    waits = "poll" if server.step < 4 else "epoll_wait"
+    text = server.path.read_text("utf-8")
+    return (
+        "twice" if server.step == 7 else "once",
+        f"{version}, {kept}",
+        "serial" if does["overlap"] == NO else "overlaps",
+        threads[does["threads"]],
+        "io_uring_enter" if does["batching"] == YES else waits,
+        "asyncio" if "\nimport asyncio\n" in text else "no asyncio",
+    )
+
+
+FIRST = {signs(server): server.name for server in reversed(SERVERS)}
+# Nobody can tell these from another from outside: name -> the other's.
+ALIKE = {
+    server.name: FIRST[signs(server)] for server in SERVERS
+    if server.name not in FIRST.values()
+}
+ANSWERS = tuple(s.name for s in SERVERS if s.name not in ALIKE)
 
 
 def evidence(answer: str) -> list[tuple[Clue, list[str]]]:
@@ -184,7 +209,7 @@ def ask(prompt: str) -> str:
 
 def answer_in(typed: str) -> str:
     """The answer that was typed. Raises ValueError with a sentence."""
-    word = re.sub(r"^(?=[1-7]\b)", "0", typed.strip().lower())
+    word = re.sub(r"^(?=\d\b)", "0", typed.strip().lower())
     if ALIKE.get(word, word) not in ANSWERS:
         raise ValueError(
             f"No server is called {typed.strip()!r}. Type one of these: "

@@ -7,7 +7,7 @@ not shown, and everything else on the page is.
 from typing import Any
 
 from tools.servers import NO, SERVERS, YES, Server
-from tools.site import options
+from tools.site import data
 from tools.site.fence_call import fence, uid
 from tools.site.template import html
 
@@ -21,15 +21,20 @@ def family(server: Server) -> str:
     return "threads" if "thread" in server.waits else "event loops"
 
 
+def measured() -> list[Server]:
+    """The servers that the reference knows."""
+    return [s for s in SERVERS if not data.not_measured(s.name, "classic")]
+
+
 def presets() -> dict[str, list[str]]:
     """Names of servers to choose together, by what the button says."""
-    steps = [server.name for server in options.servers("steps")]
+    names = [server.name for server in measured()]
+    steps = [name for name in names if name.isdecimal()]
     found = {
-        "all": [server.name for server in SERVERS],
-        "the seven steps": steps,
-        "the variants": [s.name for s in SERVERS if s.name not in steps],
+        "all": names, "the seven steps": steps,
+        "the variants": [name for name in names if name not in steps],
     }
-    for server in SERVERS:
+    for server in measured():
         found.setdefault(family(server), []).append(server.name)
     return found
 
@@ -38,7 +43,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     """A box for each server, and buttons for some together."""
     return html(
         "compare", id=uid(md, "compare servers"), presets=presets(),
-        servers=SERVERS,
+        servers=measured(),
     )
 
 
