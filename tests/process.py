@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -52,14 +52,6 @@ def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
     if server.step == 7 and server.workers and "--workers" not in options:
         found += ["--workers", "2"]  # the same on every machine
     return found
-
-
-def ever_within(seconds: float, attempt: Callable[[], float]) -> bool:
-    """Does it take less than this in one of five attempts?
-
-    Other work may hide that a server is quick, but not that it waits.
-    """
-    return any(attempt() < seconds for _ in range(5))
 
 
 def unread(clients: Iterable[Client]) -> list[Client]:

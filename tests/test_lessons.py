@@ -17,7 +17,6 @@ from tests.process import (
     HAS_GIL,
     PATIENCE,
     Running,
-    ever_within,
     readable,
     running,
     started,
@@ -25,7 +24,7 @@ from tests.process import (
 from tools.bench import preflight, strace
 from tools.bench.strace import StraceError
 from tools.common.raw_client import GET, GET_CLOSE, Client
-from tools.servers import YES, Server
+from tools.servers import NO, YES, Server
 
 WORKERS = 8  # threads where there is a pool
 
@@ -62,24 +61,21 @@ def test_silent_client_holds_up_nobody(server: Server, side: str) -> None:
 @beside
 def test_waiting_overlaps(server: Server, side: str) -> None:
     # How long it takes if nothing overlaps (or in three rounds, above the
-    # pool) is certain on any machine. Other work may hide that it takes
-    # less, so there are several attempts.
-    delay = 0.25
-    clients, delays = {
-        "": (16, 8), "below": (WORKERS, 4), "above": (3 * WORKERS, 2.9),
+    # pool) is certain on any machine. If all overlaps it takes one delay,
+    # and other work would have to add a minute to that.
+    workers, clients, rounds = {
+        "": (0, 32, 32), "below": (32, 32, 32), "above": (8, 24, 3),
     }[side]
-
-    def attempt() -> float:
+    fails = server.lessons["overlap"] == NO or side == "above"
+    delay = 0.2 if fails else PATIENCE / rounds
+    pool = ["--workers", f"{workers}"] if workers else []
+    with running(server, "--delay", f"{delay}", *pool) as process:
         begin = time.monotonic()
         crowd = [process.client(GET_CLOSE) for _ in range(clients)]
         for client in crowd:
             assert client.response().status == 200
             client.close()
-        return time.monotonic() - begin
-
-    options = ("--delay", f"{delay}", *pool_options(side))
-    with running(server, *options) as process:
-        assert ever_within(delays * delay, attempt)
+        assert time.monotonic() - begin < 0.9 * rounds * delay
 
 
 @lesson("threads")
