@@ -20,6 +20,7 @@ from tools.common.launch import Launched
 from tools.common.launch import eventually as eventually
 from tools.common.launch import why_no_uring as why_no_uring
 from tools.common.raw_client import GET_CLOSE, Client, NoResponse
+from tools.learn.student import wants_to_run
 from tools.servers import SKETCHES, Server
 
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
@@ -172,6 +173,18 @@ class Running(Launched):
     def at_rest(self) -> tuple[int, int]:
         """Descriptors and threads at this moment."""
         return self.descriptors(), self.threads()
+
+    def busy(self, seconds: float) -> bool:
+        """Does it want to run most of the times that we look, for so long?
+
+        Who spins does, also where others have the CPU.
+        """
+        family, looks = self.processes(), round(seconds * 50)
+        wanted = 0
+        for _ in range(looks):
+            time.sleep(0.02)
+            wanted += any(map(wants_to_run, family))
+        return wanted > looks / 2
 
     def connected(self) -> bool:
         """Does it still hold a connection, its listener apart?"""
