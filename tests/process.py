@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +20,7 @@ from tools.common.launch import Launched
 from tools.common.launch import eventually as eventually
 from tools.common.launch import why_no_uring as why_no_uring
 from tools.common.raw_client import GET_CLOSE, Client, NoResponse
+from tools.learn.student import wants_to_run
 from tools.servers import POOL, SKETCHES, Server
 
 PATIENCE = 60.0  # seconds for what takes a moment, on a very busy machine
@@ -52,14 +53,6 @@ def options_of(server: Server, options: tuple[str, ...]) -> list[str]:
     if server.step == 7 and server.workers and "--workers" not in options:
         found += ["--workers", "2"]  # the same on every machine
     return found
-
-
-def ever_within(seconds: float, attempt: Callable[[], float]) -> bool:
-    """Does it take less than this in one of five attempts?
-
-    Other work may hide that a server is quick, but not that it waits.
-    """
-    return any(attempt() < seconds for _ in range(5))
 
 
 def unread(clients: Iterable[Client]) -> list[Client]:
@@ -180,6 +173,18 @@ class Running(Launched):
     def at_rest(self) -> tuple[int, int]:
         """Descriptors and threads at this moment."""
         return self.descriptors(), self.threads()
+
+    def busy(self, seconds: float) -> bool:
+        """Does it want to run most of the times that we look, for so long?
+
+        Who spins does, also where others have the CPU.
+        """
+        family, looks = self.processes(), round(seconds * 50)
+        wanted = 0
+        for _ in range(looks):
+            time.sleep(0.02)
+            wanted += any(map(wants_to_run, family))
+        return wanted > looks / 2
 
     def connected(self) -> bool:
         """Does it still hold a connection, its listener apart?"""

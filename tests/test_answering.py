@@ -8,7 +8,17 @@ from email.utils import parsedate_to_datetime
 import requests
 
 from tests.marks import by_rule, rule
-from tests.process import PYPY, SKETCH_PAGE, Running, load, running
+from tests.process import (
+    PATIENCE,
+    PYPY,
+    SKETCH_PAGE,
+    Running,
+    eventually,
+    load,
+    readable,
+    running,
+    unread,
+)
 from tests.test_refusing import DATE, assert_well_written, only_response
 from tools.common.raw_client import (
     GET,
@@ -270,7 +280,14 @@ def send_piece(client: Client, piece: bytes, process: Running) -> None:
     """A sketch must see the first piece alone, however busy it is."""
     client.send(piece)
     if process.sketch and client.sent == piece:
-        time.sleep(0.3)
+        wait_until_read(client)
+
+
+def wait_until_read(client: Client) -> None:
+    """The server has taken what it sent: what follows is another piece."""
+    assert eventually(
+        lambda: readable([client], 0) or not unread([client]), PATIENCE
+    )
 
 
 def assert_conversation(
@@ -336,9 +353,10 @@ def test_empty_line(shared: Running, server: Server) -> None:
         if keeps(server):
             assert client.ask(b"\r\n" + GET).status == 200
     with shared.client() as client:
-        for piece in (b"\r", b"\n", GET[:5], GET[5:]):
-            send_piece(client, piece, shared)
-            time.sleep(0.01)
+        for piece in (b"\r", b"\n", GET[:5]):
+            client.send(piece)
+            wait_until_read(client)
+        client.send(GET[5:])
         assert client.response().status == 200
 
 

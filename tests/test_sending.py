@@ -303,11 +303,8 @@ def test_half_closed_readers_take_no_threads(server: Server) -> None:
         for client in clients:
             client.half_close()
         assert ask(process, "/page.html").body == PAGE
-        spent = process.cpu()
-        time.sleep(1)
+        assert not process.busy(1), "a busy loop"
         assert process.threads() <= before + 4
-        spent = process.cpu() - spent
-        assert spent < 0.5, f"{spent:.1f} CPU seconds in 1 s: a busy loop"
         last = clients.pop()
         for client in clients:
             client.reset()
