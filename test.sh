@@ -3,7 +3,7 @@
 # site, style; with --all also what takes long: browsers, types, exercises
 # under the contract. Options of pytest pass through:
 #
-#   ./test.sh                            quick: four minutes at most
+#   ./test.sh                            quick: about three minutes
 #   ./test.sh --all                      everything: ten
 #   ./test.sh -k idle -x                 what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
