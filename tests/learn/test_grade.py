@@ -296,6 +296,7 @@ for pid, number in ((-1, 9), (os.getppid(), 9), (0, signal.SIGTERM)):
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
+time.sleep(0.5)  # whoever waits for its end has noticed it, if it came
 """
 WENT_ON = "sys.exit('it ' + 'went on')\n"
 FORKS = """\

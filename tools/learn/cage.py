@@ -95,7 +95,8 @@ def python(outer: Path) -> list[str]:
     home, read = str(outer / WRITTEN), str(outer / READ)
     library = str(Path(binary).parents[1] / "lib")
     return [
-        "bwrap", "--unshare-pid", "--unshare-ipc", *rights,
+        # Its own session: a signal to its group would end bwrap as well.
+        "bwrap", "--unshare-pid", "--unshare-ipc", "--new-session", *rights,
         "--dir", str(outer),
         *(word for path in (*SYSTEM, library, binary) for word in (
             "--dir", os.path.dirname(path), "--ro-bind-try", path, path
