@@ -129,8 +129,13 @@
   const grid = [...old.children].filter((each) => (
     each.tagName !== "g" && !(each.tagName === "svg" && each.getAttribute("x") === "100%")));
 
+  const axis = grid.find((each) => each.classList.contains("seven-axis")
+    || each.querySelector(".seven-axis"));
+  const closedAxis = axis.textContent;
+
   const chart = (now, curves) => {
     old.replaceChildren(...grid);
+    axis.textContent = now.isOpen ? "requests that arrive per second" : closedAxis;
     old.append(draw("line", {
       class: "seven-possible", x1: x(now.amount), x2: x(now.amount), y1: 8, y2: facts.height,
     }));
@@ -211,7 +216,7 @@
   // --- In words, and the first second ------------------------------------
 
   const FULL = {
-    "": "Nothing is full: more clients would get more.",
+    "": "Nothing is full.",
     threads: (server) => (server.how.threads === 1
       ? "Its one thread is full: it waits with each request."
       : `Its ${server.how.threads} threads are full: the others wait in the queue.`),
@@ -243,15 +248,16 @@
     const stays = half.map((each) => each.done - each.sent).sort((a, b) => a - b);
     const part = (share) => {
       const found = stays[Math.min(stays.length - 1, Math.floor(share * stays.length))];
-      return Number.isFinite(found) ? time(found) : "longer than it was simulated";
+      return Number.isFinite(found)
+        ? `within ${time(found)}` : `later than the ${time(seconds)} simulated`;
     };
     const words = typeof FULL[full] === "string" ? FULL[full] : FULL[full](server);
     const grows = now.isOpen && now.amount > rate * 1.001
       ? " More requests arrive than it can serve: the queue grows without end." : "";
     return make(
       "p", {}, make("strong", {}, `${server.name} ${server.kind}: ${write(rate)} requests/s. `),
-      `Half of the responses arrive within ${part(0.5)}, 99 of 100 within ${
-        part(0.99)}. ${words}${grows}${plan(server, now)}`,
+      `Half of the responses arrive ${part(0.5)}, 99 of 100 ${part(0.99)}. ${
+        words}${grows}${plan(server, now)}`,
     );
   };
   const rows = (server, now) => {
