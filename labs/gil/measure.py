@@ -83,7 +83,7 @@ def one_round(session: Session, python: Interpreter, cpus: int) -> Run:
         words += ["--cpus", str(cpus)]
     for part in session.options.parts:
         words += ["--only", part]
-    name = f"python{python.label}"
+    name = python.name
     one, begun = Run(" ".join([name, *words])), time.monotonic()
     text, said = figures_of(
         [python.program, *words], PATIENCE + ROUND_TIMES * seconds
