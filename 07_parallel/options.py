@@ -42,6 +42,13 @@ def directory(path: str) -> str:
     return path
 
 
+def kind(word: str) -> str:
+    """A check for argparse: this Python has such workers."""
+    if word == "interpreter" and not workers.has_interpreters():
+        raise ArgumentTypeError("interpreters need Python 3.14")
+    return word
+
+
 def add_options(parser: Parser) -> None:
     """What only this step needs."""
     parser.add_argument(
@@ -50,8 +57,10 @@ def add_options(parser: Parser) -> None:
         help="processes or threads; one for each core (%(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--worker-kind", choices=("auto", "process", "thread"),
-        default="auto", help="auto: threads where there is no GIL",
+        "--worker-kind", type=kind, default="auto",
+        choices=("auto", "process", "thread", "interpreter"),
+        help="auto: threads where there is no GIL; interpreters of one "
+        "process need Python 3.14",
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=("auto", "uring", "emulated"),
