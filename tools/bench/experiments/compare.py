@@ -353,7 +353,10 @@ def static_run(session: Session, peer: Peer, site: Path) -> Run:
 
 # threads --------------------------------------------------------------------
 
-NAMES = ("python3.13t", "python3.14t", "python3.14", "python3.13")
+NAMES = tuple(
+    f"python3.{minor}{free}" for free in ("t", "") for minor in (15, 14, 13)
+)
+INTERPRETERS = [3, 14]  # the first Python with them
 ARRANGED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("03", "a thread each, one core", ()), ("03", "a thread each", ()),
     ("06", "one loop", ()),
@@ -361,6 +364,10 @@ ARRANGED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("07", "2 threads", ("--workers", "2", "--worker-kind", "thread")),
     ("07", "1 process", ("--workers", "1", "--worker-kind", "process")),
     ("07", "2 processes", ("--workers", "2", "--worker-kind", "process")),
+    ("07", "1 interpreter",
+     ("--workers", "1", "--worker-kind", "interpreter")),
+    ("07", "2 interpreters",
+     ("--workers", "2", "--worker-kind", "interpreter")),
 )
 
 
@@ -378,6 +385,10 @@ def threads(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
         steps = interpreters.steps_in(python.program, 0.001)
         for name, how, words in ARRANGED:
             one_core = how.endswith("one core")
+            if "interpreter" in words and (
+                interpreters.numbers(python) < INTERPRETERS
+            ):
+                continue
             variant = f"{python.label}, {how}"
             if CAN_PIN or not one_core:
                 yield work_of(
@@ -447,8 +458,8 @@ EXPERIMENTS = {
         repeats=3,
     ),
     "threads": Experiment(
-        "threads against processes, with and without a GIL (about 3 minutes "
-        "for each interpreter)",
+        "threads, processes and interpreters, with and without a GIL (about "
+        "3 minutes for each Python)",
         (
             pythons_option(
                 "--pythons", "the one that runs this, and "
