@@ -1,18 +1,18 @@
 """The parent of the workers: starts, replaces and stops them.
 
 A worker is a process, with an interpreter and so a GIL of its own; or a
-thread, where Python runs without a GIL; or, since Python 3.14, a second
-interpreter, with a GIL of its own in the parent's process. Only a
-process can crash alone, and be replaced. Parent and worker are connected
-by a pair of sockets: the worker sends STARTED, the parent LEAVE (health
-checks fail from now on) and STOP, the worker how much it has done. If
-one dies, the other reads the end.
+thread, where Python runs without a GIL; or, since Python 3.14, an
+interpreter in the parent's process, with a GIL of its own. Only a
+process can crash alone, and be replaced. Parent and worker are
+connected by a pair of sockets: the worker sends STARTED, the parent
+LEAVE (health checks fail from now on) and STOP, the worker how much it
+has done. If one dies, the other reads the end.
 """
 
 from __future__ import annotations
 
 import errno
-import importlib.util
+import importlib
 import os
 import pickle
 import signal
@@ -295,11 +295,6 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def has_interpreters() -> bool:
-    """Can this Python make interpreters? From 3.14 on it can."""
-    return importlib.util.find_spec("concurrent.interpreters") is not None
 
 
 def best_kind() -> str:
