@@ -86,7 +86,7 @@ def _grid(top: float, long: int) -> str:
     """Lines with their numbers, and what the numbers are."""
     axis = "tick seven-axis"
     parts = [
-        svg.label("answers/s", -50, -10, axis),
+        svg.label("responses/s", -50, -10, axis),
         svg.label("seconds", "100%", HEIGHT + 36, axis, "end"),
     ]
     for many in svg.ticks(top):
