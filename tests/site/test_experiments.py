@@ -60,6 +60,18 @@ def test_table(render: Render) -> None:
     assert "A &amp; B" in html and "Medians of 2 runs" in html
 
 
+def test_bars(render: Render, committed: Committed) -> None:
+    bars = ("```experimentbars\nrun: try\nsuite: scale\nfigure: cpu_us\n"
+            "title: CPU\ncaption: See <this>.\n```")
+    with pytest.raises(Exception, match="no cpu_us of node"):
+        render(bars)
+    committed.save("try", point("07", "1 worker", run_of(1000, 0.012)),
+                   point("nginx", "", run_of(2000, 0.005)))
+    html = render(bars)
+    assert "1 worker 12.0 µs; nginx 5.0 µs;" in html
+    assert "See &lt;this&gt;. <code>" in html
+
+
 def test_rows_in_the_order_asked(render: Render) -> None:
     chosen = FENCE.replace("mark:", "rows: 07[2 workers]; nginx\nmark:")
     html = render(chosen)

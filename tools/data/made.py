@@ -66,6 +66,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "labs inside", "02_sockets/server.py", THREADS,
         "04_selectors/server.py", "06_asyncio/server.py",
     ),
+    "labs-receive": ("labs receive", "labs/receive/lab.py"),
     "wire": ("wire", *(server.file for server in SERVERS[:3])),
 }  # fmt: skip
 
