@@ -53,6 +53,12 @@ RUNS: dict[str, tuple[str, ...]] = {
         "labs/gil/lab.py",
     ),
     "labs-chain": ("labs chain --repeats 5", "06_asyncio/coroutines.py"),
+    "labs-connections": (
+        "labs connections", "06_asyncio/coroutines.py", CORES,
+    ),
+    "labs-wsgi": (
+        "labs wsgi", "06_asyncio/coroutines.py", "labs/wsgi/on_coroutines.py",
+    ),
     "labs-database": (
         "labs database", "labs/database/lab.py",
         "03_threading/server.py", "03_threading/pool.py",

@@ -145,7 +145,7 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     ]
     traces = [trace for trace in every if trace.places]
     ends = [trace for trace in traces if not trace.who]
-    keys = [("ideal", POSSIBLE)]
+    keys = [("ideal", POSSIBLE)] * (axes.delay is not None)
     if any(line.own for line in lines):
         keys += beside_keys("ownline")
     if any(trace.line.end for trace in ends):
