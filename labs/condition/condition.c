@@ -3,7 +3,7 @@
  * The lock is the same in all. They differ in how a thread sleeps until
  * it is notified:
  *
- * PTHREAD    pthread_cond_t, as the C library has it
+ * PTHREAD    a number that notify increments, and a pthread_cond_t
  * SEMAPHORE  a list of those who wait, each with a semaphore of its own;
  *            notify takes the first one off the list and posts its
  *            semaphore. With one semaphore for all, a thread that notifies
@@ -11,7 +11,12 @@
  * FUTEX      a number that notify increments; the kernel lets a thread
  *            sleep only if the number is still the one that it has read
  *
- * As with threading.Condition, whoever waits or notifies holds the lock.
+ * To wait has two parts. condition_enlist gives the lock away while the
+ * thread still has the GIL; then condition_sleep needs neither. If the GIL
+ * went first, the next thread would find the lock taken, and sleep again.
+ * For the same reason the thread takes the lock again when it is back in
+ * Python. As with threading.Condition, who waits or notifies holds the
+ * lock, and who wakes up looks again whether there is a reason to.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,16 +33,19 @@
 enum design { PTHREAD, SEMAPHORE, FUTEX };
 
 struct waiter {
-    sem_t woken;
+    struct condition *c;
+    unsigned seen;                      /* PTHREAD, FUTEX */
+    sem_t woken;                        /* SEMAPHORE */
     struct waiter *next;
 };
 
 struct condition {
     enum design design;
     pthread_mutex_t lock;
-    pthread_cond_t cond;                /* PTHREAD */
+    atomic_uint notified;               /* PTHREAD, FUTEX */
+    pthread_mutex_t inner;              /* PTHREAD */
+    pthread_cond_t cond;
     struct waiter *first, **end;        /* SEMAPHORE */
-    atomic_uint notified;               /* FUTEX */
 };
 
 struct condition *condition_new(enum design design)
@@ -48,6 +56,7 @@ struct condition *condition_new(enum design design)
         abort();
     c->design = design;
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->inner, NULL);
     pthread_cond_init(&c->cond, NULL);
     c->end = &c->first;
     return c;
@@ -56,6 +65,7 @@ struct condition *condition_new(enum design design)
 void condition_free(struct condition *c)
 {
     pthread_cond_destroy(&c->cond);
+    pthread_mutex_destroy(&c->inner);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -75,61 +85,80 @@ void condition_release(struct condition *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Each of the next three gives the lock away, sleeps, has the lock again.
- * 1: notified; 0: the time was over first. until: NULL for ever. */
-
-static int sleep_pthread(struct condition *c, const struct timespec *until)
+struct waiter *condition_enlist(struct condition *c)
 {
-    if (until == NULL)
-        return pthread_cond_wait(&c->cond, &c->lock) == 0;
-    return pthread_cond_timedwait(&c->cond, &c->lock, until) == 0;
+    struct waiter *w = calloc(1, sizeof *w);
+
+    if (w == NULL)
+        abort();
+    w->c = c;
+    w->seen = c->notified;
+    if (c->design == SEMAPHORE) {
+        sem_init(&w->woken, 0, 0);
+        *c->end = w;
+        c->end = &w->next;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return w;
 }
 
-static int sleep_semaphore(struct condition *c, const struct timespec *until)
+/* The next three sleep. 1: notified; 0: the time was over first.
+ * until: NULL for ever. */
+
+static int sleep_pthread(struct waiter *w, const struct timespec *until)
 {
-    struct waiter own = {.next = NULL};
+    struct condition *c = w->c;
+    int failed = 0;
+
+    pthread_mutex_lock(&c->inner);
+    while (c->notified == w->seen && !failed)
+        failed = until ? pthread_cond_timedwait(&c->cond, &c->inner, until)
+                       : pthread_cond_wait(&c->cond, &c->inner);
+    pthread_mutex_unlock(&c->inner);
+    return c->notified != w->seen;
+}
+
+static int sleep_semaphore(struct waiter *w, const struct timespec *until)
+{
+    struct condition *c = w->c;
+    struct waiter **place = &c->first;
     int failed;
 
-    sem_init(&own.woken, 0, 0);
-    *c->end = &own;
-    c->end = &own.next;
-    pthread_mutex_unlock(&c->lock);
     do
-        failed = until ? sem_timedwait(&own.woken, until)
-                       : sem_wait(&own.woken);
+        failed = until ? sem_timedwait(&w->woken, until)
+                       : sem_wait(&w->woken);
     while (failed && errno == EINTR);
-    pthread_mutex_lock(&c->lock);
-    /* Still on the list: really not notified, so leave it. */
-    for (struct waiter **w = &c->first; failed && *w; w = &(*w)->next)
-        if (*w == &own) {
-            *w = own.next;
-            if (c->end == &own.next)
-                c->end = w;
-            sem_destroy(&own.woken);
-            return 0;
+    if (failed) {   /* still on the list: really not notified */
+        pthread_mutex_lock(&c->lock);
+        while (*place && *place != w)
+            place = &(*place)->next;
+        if ((failed = *place != NULL)) {
+            *place = w->next;
+            if (c->end == &w->next)
+                c->end = place;
         }
-    sem_destroy(&own.woken);
-    return 1;
+        pthread_mutex_unlock(&c->lock);
+    }
+    sem_destroy(&w->woken);
+    return !failed;
 }
 
-static int sleep_futex(struct condition *c, const struct timespec *until)
+static int sleep_futex(struct waiter *w, const struct timespec *until)
 {
-    unsigned seen = c->notified;
-
-    pthread_mutex_unlock(&c->lock);
-    while (syscall(SYS_futex, &c->notified, FUTEX_WAIT_BITSET_PRIVATE |
-                   FUTEX_CLOCK_REALTIME, seen, until, NULL,
+    while (syscall(SYS_futex, &w->c->notified, FUTEX_WAIT_BITSET_PRIVATE |
+                   FUTEX_CLOCK_REALTIME, w->seen, until, NULL,
                    FUTEX_BITSET_MATCH_ANY) && errno == EINTR)
         ;
-    pthread_mutex_lock(&c->lock);
-    return c->notified != seen;
+    return w->c->notified != w->seen;
 }
 
-/* seconds: how long at most, less than 0 for ever. It may return 1 without
- * a notify, so the caller looks again, as Python's programs do. */
-int condition_wait(struct condition *c, double seconds)
+/* seconds: how long at most, less than 0 for ever. */
+int condition_sleep(struct waiter *w, double seconds)
 {
+    static int (*const sleep_in[])(struct waiter *, const struct timespec *) =
+        {sleep_pthread, sleep_semaphore, sleep_futex};
     struct timespec end, *until = NULL;
+    int notified;
 
     if (seconds >= 0) {
         until = &end;
@@ -138,11 +167,9 @@ int condition_wait(struct condition *c, double seconds)
         end.tv_sec += (time_t)seconds;
         end.tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9);
     }
-    switch (c->design) {
-    case PTHREAD: return sleep_pthread(c, until);
-    case SEMAPHORE: return sleep_semaphore(c, until);
-    default: return sleep_futex(c, until);
-    }
+    notified = sleep_in[w->c->design](w, until);
+    free(w);
+    return notified;
 }
 
 void condition_notify(struct condition *c, int all)
@@ -151,6 +178,10 @@ void condition_notify(struct condition *c, int all)
 
     switch (c->design) {
     case PTHREAD:
+        pthread_mutex_lock(&c->inner);
+        c->notified++;
+        pthread_mutex_unlock(&c->inner);
+        /* Not before, or the thread would wake up to wait for inner. */
         (all ? pthread_cond_broadcast : pthread_cond_signal)(&c->cond);
         break;
     case SEMAPHORE:
@@ -187,7 +218,8 @@ static void *play(struct pair *p, int me)
             p->handed += me;
             condition_notify(p->c, 0);
         } else {
-            condition_wait(p->c, -1);
+            condition_sleep(condition_enlist(p->c), -1);
+            condition_acquire(p->c);
         }
     condition_release(p->c);
     return NULL;

@@ -23,6 +23,7 @@ import functools
 import json
 import os
 import platform
+import resource
 import shutil
 import signal
 import subprocess
@@ -46,9 +47,12 @@ GILS = ["GIL-2.x", "GIL-5ms", "GIL-priority"]  # gil.c
 OWN = ["Lock", "Condition"]  # Python's
 IN_C = ["C-" + design for design in DESIGNS]  # no Python at all
 KINDS = OWN + DESIGNS + IN_C + GILS
-FOREVER = ctypes.c_double(-1)
-# Its figures, each with the digits that are printed.
-HEADS = {"handed": 0, "handed_hog": 0, "hog_left": 2, "two_hogs": 2}
+# The columns of the table, each with its digits.
+HEADS = [
+    ("handed_per_second", 0), ("handed_hog_per_second", 0),
+    ("switches_per_hand_over", 1), ("hog_left_times", 2),
+    ("two_hogs_times", 2),
+]
 
 
 # --- A Condition in C -----------------------------------------------
@@ -67,19 +71,26 @@ class Native(object):
         # away only to wait.
         keeps, gives = ctypes.PyDLL(library), ctypes.CDLL(library)
         keeps.condition_new.restype = ctypes.c_void_p
+        keeps.condition_enlist.restype = ctypes.c_void_p
+        gives.condition_sleep.argtypes = [ctypes.c_void_p, ctypes.c_double]
         it = ctypes.c_void_p(keeps.condition_new(DESIGNS.index(design)))
         bound = functools.partial
         self.try_acquire = bound(keeps.condition_try_acquire, it)
-        self.acquire = bound(gives.condition_acquire, it)
+        self.wait_for_lock = bound(gives.condition_acquire, it)
         self.release = bound(keeps.condition_release, it)
-        self.sleep = bound(gives.condition_wait, it)
+        self.enlist = bound(keeps.condition_enlist, it)
+        self.sleep = gives.condition_sleep
         self.notify = bound(keeps.condition_notify, it, 0)
         self.notify_all = bound(keeps.condition_notify, it, 1)
         self.free = bound(keeps.condition_free, it)
 
-    def __enter__(self):  # type: () -> Native
+    def acquire(self):  # type: () -> None
+        """Take the lock."""
         if not self.try_acquire():
-            self.acquire()
+            self.wait_for_lock()
+
+    def __enter__(self):  # type: () -> Native
+        self.acquire()
         return self
 
     def __exit__(self, *error):  # type: (object) -> None
@@ -87,9 +98,10 @@ class Native(object):
 
     def wait(self, timeout=None):  # type: (Optional[float]) -> bool
         """Until notified (True), or for so many seconds (False)."""
-        if timeout is None:
-            return bool(self.sleep(FOREVER))
-        return bool(self.sleep(ctypes.c_double(max(timeout, 0))))
+        limit = -1 if timeout is None else max(timeout, 0)
+        notified = self.sleep(self.enlist(), limit)
+        self.acquire()
+        return bool(notified)
 
     def __del__(self):  # type: () -> None
         self.free()
@@ -132,21 +144,41 @@ def build(folder):  # type: (str) -> str
 
 
 def measure(kind, library, seconds):  # type: (str, str, float) -> Figures
-    """The figures of one of KINDS; those of a pair are a second's."""
+    """The figures of one of KINDS; a switch: a thread that has to sleep."""
     if kind in GILS:
         return measure_gil(GILS.index(kind), library, seconds)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     if kind in IN_C:
-        run = ctypes.CDLL(library).condition_pair
-        run.restype = ctypes.c_long
-        handed = run(IN_C.index(kind), ctypes.c_double(seconds))
-        if handed < 0:
-            raise LabError("a wake-up was lost")
-        return {"handed": handed / seconds}
-    pair = functools.partial(NativePair, library, kind)  # type: Any
-    if kind in OWN:
-        pair = LockPair if kind == "Lock" else ConditionPair
-    return {"handed": hand_overs(pair, seconds, False),
-            "handed_hog": hand_overs(pair, seconds, True)}
+        handed = pair_in_c(IN_C.index(kind), library, seconds)
+        found = {"handed_per_second": handed / seconds}
+    else:
+        pairs = []  # type: List[Any]
+
+        def pair():  # type: () -> Any
+            pairs.append(
+                LockPair() if kind == "Lock" else
+                ConditionPair() if kind == "Condition" else
+                NativePair(library, kind)
+            )
+            return pairs[-1]
+
+        found = {"handed_per_second": hand_overs(pair, seconds, False)}
+        handed = pairs[0].handed
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    found["switches_per_hand_over"] = (after - before) / (handed or 1.0)
+    if kind not in IN_C:
+        found["handed_hog_per_second"] = hand_overs(pair, seconds, True)
+    return found
+
+
+def pair_in_c(design, library, seconds):  # type: (int, str, float) -> int
+    """The hand-overs of two threads in C, without any Python."""
+    run = ctypes.CDLL(library).condition_pair
+    run.restype = ctypes.c_long
+    handed = run(design, ctypes.c_double(seconds))  # type: int
+    if handed < 0:
+        raise LabError("a wake-up was lost")
+    return handed
 
 
 def measure_gil(design, library, seconds):
@@ -154,7 +186,7 @@ def measure_gil(design, library, seconds):
     """A pair alone and beside a hog, a hog alone and beside another.
 
     hog_left: what a hog does beside the pair; two_hogs: what two do
-    together. Both are parts of what one does alone.
+    together. Both are times what one does alone.
     """
     def run(pair, hogs):  # type: (int, int) -> List[float]
         done = (ctypes.c_long * 3)()
@@ -169,8 +201,10 @@ def measure_gil(design, library, seconds):
     if not one:
         raise LabError("a hog never ran: a longer --seconds may help")
     handed, left = run(1, 1)[:2]
-    return {"handed": run(1, 0)[0], "handed_hog": handed,
-            "hog_left": left / one, "two_hogs": run(0, 2)[1] / one}
+    return {"handed_per_second": run(1, 0)[0],
+            "handed_hog_per_second": handed,
+            "hog_left_times": left / one,
+            "two_hogs_times": run(0, 2)[1] / one}
 
 
 # --- The table ------------------------------------------------------
@@ -224,19 +258,19 @@ def run(options, folder):  # type: (argparse.Namespace, str) -> None
         platform.python_implementation(), platform.python_version()))
     gil = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
     if not options.json:
-        print("{0}, {1} a GIL: hand-overs per second alone and beside a "
-              "hog;\nwhat that leaves the hog, and what two hogs do, of "
-              "what one does".format(python, "with" if gil else "without"))
+        print("{0}, {1} a GIL\n{2:>28}{3:>11}{4:>11}{5:>11}{6:>11}".format(
+            python, "with" if gil else "without", "hand-overs/s", "+ a hog",
+            "switches", "hog left", "two hogs"))
     figures = collections.OrderedDict()
     for kind in kinds:
         found = measure(kind, library, options.seconds)
         figures[kind] = found
         if not options.json:
             cells = [
-                "{0:>11,.{1}f}".format(found[head], HEADS[head])
-                for head in sorted(found)
+                "{0:>11,.{1}f}".format(found[head], digits)
+                if head in found else " " * 11 for head, digits in HEADS
             ]
-            print(kind.ljust(17) + "".join(cells))
+            print((kind.ljust(17) + "".join(cells)).rstrip())
     if options.json:
         print(json.dumps({"python": python, "gil": gil, "figures": figures}))
 

@@ -69,10 +69,12 @@ def measure(session: Session) -> int:
         {"on": title_of,
          "alone/s": spread("handed_per_second"),
          "+ hog/s": spread("handed_hog_per_second"),
+         "switches": spread("switches_per_hand_over", "{:.1f}"),
          "hog left": spread("hog_left_times", "{:.2f}"),
          "two hogs": spread("two_hogs_times", "{:.2f}")},
-        "hand-overs; hog: a thread that computes; what the pair leaves it, "
-        "and what two of them do, times what one does",
+        "hand-overs; hog: a thread that computes; switches: threads that go "
+        "to sleep for a hand-over; what the pair leaves the hog, and what two "
+        "hogs do, times what one does",
     )  # fmt: skip
     return session.status()
 
@@ -96,8 +98,6 @@ def one_run(
     one.seconds = round(time.monotonic() - begun, 3)
     keep_raw(session.folder, f"{name} {kind}", one.command, text)
     one.extra = {
-        figure + ("_per_second" if "handed" in figure else "_times"):
-        round(value, 6)
-        for figure, value in said["figures"][kind].items()
+        name: round(value, 6) for name, value in said["figures"][kind].items()
     } | {"gil": float(said["gil"])}  # 1 with one, 0 without
     return one
