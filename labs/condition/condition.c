@@ -4,7 +4,7 @@
  * it is notified:
  *
  * PTHREAD    a number that notify increments, and a pthread_cond_t
- * SEMAPHORE  a list of those who wait, each with a semaphore of its own;
+ * SEMAPHORE  a list of the threads that wait, each with a semaphore;
  *            notify takes the first one off the list and posts its
  *            semaphore. With one semaphore for all, a thread that notifies
  *            and then waits could take its own wake-up back.
@@ -15,8 +15,8 @@
  * thread still has the GIL; then condition_sleep needs neither. If the GIL
  * went first, the next thread would find the lock taken, and sleep again.
  * For the same reason the thread takes the lock again when it is back in
- * Python. As with threading.Condition, who waits or notifies holds the
- * lock, and who wakes up looks again whether there is a reason to.
+ * Python. As with threading.Condition, a thread that waits or notifies
+ * holds the lock, and one that wakes up looks whether it has a reason to.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* A GIL in three designs, which C threads fight for.
  *
  * OLD       Python 2: a thread that computes frees it every 100 ticks and
- *           tries to have it again, whoever waits.
- * TODAY     since Python 3.2: who wants it waits for 5 ms, then asks; the
- *           thread that is asked gives it away, and waits until another
- *           thread has had it.
+ *           tries to have it again, even if others wait.
+ * TODAY     since Python 3.2: a thread that wants it waits for 5 ms, then
+ *           asks; the thread that is asked gives it away, and waits until
+ *           another thread has had it.
  * PRIORITY  PythonPlus, as its page describes it: every 100 ticks it goes
  *           to a thread that comes back from waiting, if there is one.
  *           Else the thread keeps it, 99 times of 100. It is given to a

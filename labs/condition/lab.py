@@ -61,8 +61,8 @@ HEADS = [
 class Native(object):
     """A Condition whose lock, waiting and waking are in C.
 
-    As threading.Condition(threading.Lock()); who waits or notifies has
-    to hold it, and that is not checked.
+    As threading.Condition(threading.Lock()). A thread has to hold it to
+    wait or to notify, and that is not checked.
     """
 
     def __init__(self, library, design):  # type: (str, str) -> None

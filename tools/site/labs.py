@@ -103,7 +103,7 @@ def _condition(chosen: dict[str, str], md: Any) -> str:
             continue
         if runner is None:
             free = ", no GIL" * (where != "C" and 0 in values(point, "gil"))
-            row = f"{'Python ' * (where != 'C')}{where}{free}, {cpus}"
+            row = f"{where}{free}, {cpus}"
             found.setdefault(row, {})[point.server] = point
         elif where == runner:
             found.setdefault(point.server, {})[cpus] = point
@@ -123,7 +123,7 @@ def _condition(chosen: dict[str, str], md: Any) -> str:
         [escape(row), *(cell(points.get(kind), name) for kind in kinds)]
         for row, points in found.items()
     ]
-    return _table(ident, title, ["", *kinds], body, caption)
+    return _table(ident, title, ["On", *kinds], body, caption)
 
 
 # Large frames -------------------------------------------------------------
