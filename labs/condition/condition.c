@@ -205,13 +205,17 @@ void condition_notify(struct condition *c, int all)
 
 struct pair {
     struct condition *c;
-    int turn, stop;
+    int players, turn, stop;
     atomic_long handed;
 };
 
-static void *play(struct pair *p, int me)
+static void *play(void *pair)
 {
+    struct pair *p = pair;
+    int me;
+
     condition_acquire(p->c);
+    me = p->players++;
     while (!p->stop)
         if (p->turn == me) {
             p->turn = !me;
@@ -225,9 +229,6 @@ static void *play(struct pair *p, int me)
     return NULL;
 }
 
-static void *produce(void *pair) { return play(pair, 0); }
-static void *consume(void *pair) { return play(pair, 1); }
-
 /* Hand-overs, there and back, in so many seconds; -1: a wake-up was lost,
  * both sleep. */
 long condition_pair(enum design design, double seconds)
@@ -236,8 +237,8 @@ long condition_pair(enum design design, double seconds)
     pthread_t threads[2];
     long handed;
 
-    if (pthread_create(&threads[0], NULL, produce, &p) ||
-        pthread_create(&threads[1], NULL, consume, &p))
+    if (pthread_create(&threads[0], NULL, play, &p) ||
+        pthread_create(&threads[1], NULL, play, &p))
         abort();
     usleep((useconds_t)(seconds * 1e6));
     handed = p.handed;

@@ -7,8 +7,8 @@
  *           another thread has had it.
  * PRIORITY  PythonPlus, as its page describes it: every 100 ticks it goes
  *           to a thread that comes back from waiting, if there is one.
- *           Else the thread keeps it, 99 times of 100. It is given to a
- *           thread, never just freed, if any thread wants it.
+ *           Else the thread keeps it, 99 times of 100. It is given to the
+ *           thread that has waited longest, never just freed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,6 +26,11 @@
 enum design { OLD, TODAY, PRIORITY };
 enum from { WAITING, COMPUTING };   /* where a thread comes from */
 
+struct turn {                           /* of a thread that waits for it */
+    sem_t given;
+    struct turn *next;
+};
+
 struct gil {
     enum design design;
     sem_t old;                          /* OLD */
@@ -35,8 +40,8 @@ struct gil {
     atomic_int asked;
     unsigned long changes;
     pthread_t last;
-    sem_t turn[2];                      /* PRIORITY, a place for each from */
-    atomic_int queue[2];
+    struct turn *first[2], **end[2];    /* PRIORITY: a queue for each from */
+    atomic_int queued[2];
     int kept;
 };
 
@@ -66,6 +71,7 @@ static void take_today(struct gil *g)
 
 static void take(struct gil *g, enum from from)
 {
+    struct turn own = {.next = NULL};
     int queued = 0;
 
     if (g->design == OLD) {
@@ -76,12 +82,15 @@ static void take(struct gil *g, enum from from)
     pthread_mutex_lock(&g->mutex);
     if (g->design == TODAY)
         take_today(g);
-    else if (g->held)
-        queued = ++g->queue[from];
-    else
+    else if (g->held) {
+        sem_init(&own.given, 0, 0);
+        *g->end[from] = &own;
+        g->end[from] = &own.next;
+        queued = ++g->queued[from];
+    } else
         g->held = 1;
     pthread_mutex_unlock(&g->mutex);
-    while (queued && sem_wait(&g->turn[from]))
+    while (queued && sem_wait(&own.given))
         ;                   /* it stays held: it has been given to us */
 }
 
@@ -99,11 +108,15 @@ static void drop(struct gil *g)
         pthread_cond_signal(&g->freed);
         while (g->asked && g->changes == seen)
             pthread_cond_wait(&g->changed, &g->mutex);
-    } else if (g->queue[WAITING] || g->queue[COMPUTING]) {
-        enum from next = g->queue[WAITING] ? WAITING : COMPUTING;
+    } else if (g->queued[WAITING] || g->queued[COMPUTING]) {
+        enum from next = g->queued[WAITING] ? WAITING : COMPUTING;
+        struct turn *turn = g->first[next];
 
-        g->queue[next]--;
-        sem_post(&g->turn[next]);
+        g->first[next] = turn->next;
+        if (turn->next == NULL)
+            g->end[next] = &g->first[next];
+        g->queued[next]--;
+        sem_post(&turn->given);
     } else {
         g->held = 0;
     }
@@ -115,7 +128,7 @@ static void yield(struct gil *g)
 {
     if (g->design == TODAY && !g->asked)
         return;
-    if (g->design == PRIORITY && !g->queue[WAITING]) {
+    if (g->design == PRIORITY && !g->queued[WAITING]) {
         if (g->kept++ < KEPT)
             return;
         g->kept = 0;
@@ -137,6 +150,7 @@ struct work {
 struct thread {
     pthread_t id;
     struct work *work;
+    int consumer;
     long done;
 };
 
@@ -156,9 +170,12 @@ static void *compute(void *thread)
 }
 
 /* As Python's Lock: the GIL goes away only if there is a need to wait. */
-static void *hand_over(struct thread *t, sem_t *mine, sem_t *other)
+static void *hand_over(void *thread)
 {
+    struct thread *t = thread;
     struct work *w = t->work;
+    sem_t *mine = t->consumer ? &w->full : &w->empty;
+    sem_t *other = t->consumer ? &w->empty : &w->full;
 
     take(&w->gil, COMPUTING);
     for (; !w->stop; t->done++) {
@@ -175,40 +192,26 @@ static void *hand_over(struct thread *t, sem_t *mine, sem_t *other)
     return NULL;
 }
 
-static void *produce(void *thread)
-{
-    struct work *w = ((struct thread *)thread)->work;
-    return hand_over(thread, &w->empty, &w->full);
-}
-
-static void *consume(void *thread)
-{
-    struct work *w = ((struct thread *)thread)->work;
-    return hand_over(thread, &w->full, &w->empty);
-}
-
 /* A pair (or not) and so many hogs (2 at most) need the GIL for a while.
  * done: hand-overs, what the hogs did, what was counted wrong. */
 void gil_measure(enum design design, int pair, int hogs, double seconds,
                  long done[3])
 {
-    static void *(*const roles[])(void *) = {
-        produce, consume, compute, compute
-    };
     struct work w = {.gil = {.design = design}};
-    struct thread threads[4] = {{.done = 0}};
+    struct thread threads[4] = {[1] = {.consumer = 1}};  /* 2, 3: hogs */
 
     pthread_mutex_init(&w.gil.mutex, NULL);
     pthread_cond_init(&w.gil.freed, NULL);
     pthread_cond_init(&w.gil.changed, NULL);
     sem_init(&w.gil.old, 0, 1);
-    sem_init(&w.gil.turn[WAITING], 0, 0);
-    sem_init(&w.gil.turn[COMPUTING], 0, 0);
+    w.gil.end[WAITING] = &w.gil.first[WAITING];
+    w.gil.end[COMPUTING] = &w.gil.first[COMPUTING];
     sem_init(&w.full, 0, 0);
     sem_init(&w.empty, 0, 1);
     for (int n = pair ? 0 : 2; n < 2 + hogs; n++) {
         threads[n].work = &w;
-        if (pthread_create(&threads[n].id, NULL, roles[n], &threads[n]))
+        if (pthread_create(&threads[n].id, NULL, n < 2 ? hand_over : compute,
+                           &threads[n]))
             abort();
     }
     usleep((useconds_t)(seconds * 1e6));

@@ -165,7 +165,7 @@ def test_notify_all_wakes_all(library: str, design: str) -> None:
 
 @needs_cc
 @each_design
-def test_a_thread_that_gave_up_is_not_notified(library: str, design: str) -> None:
+def test_who_gave_up_is_not_notified(library: str, design: str) -> None:
     changed = lab.Native(library, design)
     one = Waiters(changed, 0)
     with changed:  # this one waits first, and stops first
