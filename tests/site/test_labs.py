@@ -24,6 +24,7 @@ def test_golden(render: Render, pytestconfig: pytest.Config) -> None:
 
 FRAMES = "frames\ntitle: T\nshape: {}\npart: {}"
 PROFILE = "frames\ntitle: T\nshape: one\nshow: profile\npart: {}"
+CONDITION = "condition\nfigure: handed_hog_per_second\ntitle: T\nkinds: {}"
 BARS = "database\ntitle: T\nshow: bars\nsuite: db-sleep\n{}"
 HOSTS = "hosts\ntitle: T\nfigure: failed\npart: {}\nrows: {}"
 SECONDS = "hosts\ntitle: T\nshow: seconds\npart: {}\nrows: {}"
@@ -35,6 +36,9 @@ SECONDS = "hosts\ntitle: T\nshow: seconds\npart: {}\nrows: {}"
     (PROFILE.format("oldest"), "in 'oldest, one process'"),
     (PROFILE.format("newest\nvariants: sock"), "no 'sock'"),
     ("gil\ntitle: T\nfigure: answer_ms", "no answer_ms"),
+    (CONDITION.format("futex, Sand\non: 3.98"), "has no handed_hog_per_"),
+    (CONDITION.format("futex\non: C"), "handed_hog_per_second of futex"),
+    (CONDITION.format("Sand"), "handed_hog_per_second of Sand"),
     (BARS.format("clients: 7"), "no points in db-sleep"),
     (BARS.format("figure: gap_seconds"), "has no gap_seconds"),
     (HOSTS.format("death", "x = 06[often]"), "0 points are 06[often]"),

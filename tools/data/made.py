@@ -52,6 +52,11 @@ RUNS: dict[str, tuple[str, ...]] = {
         "--pythons python2.7,python3.8,python3.11,python3.13,python3.13t",
         "labs/gil/lab.py",
     ),
+    "labs-condition": (
+        "labs condition "
+        "--pythons python2.7,python3.11,python3.13,python3.13t",
+        "labs/condition/*.c", "labs/condition/lab.py", "labs/gil/lab.py",
+    ),
     "labs-chain": ("labs chain --repeats 5", "06_asyncio/coroutines.py"),
     "labs-connections": (
         "labs connections", "06_asyncio/coroutines.py", CORES,

@@ -1,4 +1,4 @@
-"""The labs' own fences: gil, frames, database, connections and others.
+"""The labs' own fences: gil, condition, frames, database and others.
 
 The data are docs/data/labs-NAME and docs/data/hosts. Whatever a lab is
 about, a fence picks rows of points, and shows one figure of them as bars
@@ -23,7 +23,8 @@ from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, cell, required, value, values
 
 GIL, FRAMES, DATABASE = "labs-gil", "labs-frames", "labs-database"
-INSIDE, HOSTS, CONNECTIONS = "labs-inside", "hosts", "labs-connections"
+INSIDE, HOSTS, CONDITION = "labs-inside", "hosts", "labs-condition"
+CONNECTIONS = "labs-connections"
 # What the line of another server looks like: that of ours with its idea.
 LOOKS = {"coroutines": "06-coroutines", "asyncio": "06", "gevent": "03",
          "tornado": "05", "node": "04", "07": "07"}
@@ -91,6 +92,42 @@ def _gil(chosen: dict[str, str], md: Any) -> str:
         uid(md, "gil", name), chosen, name, rows, CPUS,
         experiments.caption(GIL, " ".join(words)), "Interpreter",
     )
+
+
+def _condition(chosen: dict[str, str], md: Any) -> str:
+    """One figure: bars of one runner, or a table of all that have it.
+
+    kinds: the rows of bars, or the columns; on: a Python, or C.
+    """
+    name, title, runner = chosen["figure"], chosen["title"], chosen.get("on")
+    kinds, found = options.words(chosen, "kinds"), Rows()
+    for point in experiments.points(CONDITION, CONDITION):
+        where, _, cpus = point.variant.rpartition(", ")
+        if value(point, name) is None or point.server not in kinds:
+            continue
+        if runner is None:
+            free = ", no GIL" * (where != "C" and 0 in values(point, "gil"))
+            row = f"{where}{free}, {cpus}"
+            found.setdefault(row, {})[point.server] = point
+        elif where == runner:
+            found.setdefault(point.server, {})[cpus] = point
+    missing = [kind for kind in kinds if kind not in found] if runner else []
+    if missing or not found:
+        raise SiteError(
+            f"{CONDITION} has no {name} of {', '.join(missing or kinds)}"
+        )
+    ident = uid(md, "condition", name, runner or "all")
+    caption = experiments.caption(
+        CONDITION, chosen.get("caption", ""), _most_runs(found)
+    )
+    if runner is not None:
+        rows = {kind: found[kind] for kind in kinds}
+        return _bars(ident, chosen, name, rows, CPUS, caption, "Kind")
+    body = [
+        [escape(row), *(cell(points.get(kind), name) for kind in kinds)]
+        for row, points in found.items()
+    ]
+    return _table(ident, title, ["On", *kinds], body, caption)
 
 
 # Large frames -------------------------------------------------------------
@@ -296,6 +333,7 @@ def _listed(chosen: dict[str, str], key: str) -> list[str]:
 
 
 gil = fence(_gil, "figure title", "caption")
+condition = fence(_condition, "figure title kinds", "on caption")
 frames = fence(_frames, "title part shape", "variants show caption")
 database = fence(_database, "suite show title", "figure clients caption")
 connections = fence(_connections, "title", "caption")

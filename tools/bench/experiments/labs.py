@@ -17,8 +17,8 @@ from tools.bench.session import add_options, conduct, some_of
 LABS = {
     name: importlib.import_module(f"labs.{name}.measure")
     for name in (
-        "chain", "connections", "database", "frames", "gil", "hosts",
-        "inside", "receive", "wsgi",
+        "chain", "condition", "connections", "database", "frames", "gil",
+        "hosts", "inside", "receive", "wsgi",
     )
 }
 PLACE = "labs-NAME"

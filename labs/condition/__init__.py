@@ -1,0 +1,1 @@
+"""The lab about PythonPlus: a Condition in C, and three kinds of GIL."""
