@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentTypeError, Namespace
+from importlib.util import find_spec
 
 import emulated
 import uring
@@ -42,6 +43,13 @@ def directory(path: str) -> str:
     return path
 
 
+def kind(word: str) -> str:
+    """A check for argparse: this Python has such workers."""
+    if word != "interpreter" or find_spec("concurrent.interpreters"):
+        return word
+    raise ArgumentTypeError("interpreters need Python 3.14")
+
+
 def add_options(parser: Parser) -> None:
     """What only this step needs."""
     parser.add_argument(
@@ -50,8 +58,10 @@ def add_options(parser: Parser) -> None:
         help="processes or threads; one for each core (%(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--worker-kind", choices=("auto", "process", "thread"),
-        default="auto", help="auto: threads where there is no GIL",
+        "--worker-kind", type=kind, default="auto",
+        choices=("auto", "process", "thread", "interpreter"),
+        help="auto: threads where there is no GIL; interpreters of one "
+        "process need Python 3.14",
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=("auto", "uring", "emulated"),

@@ -1,16 +1,20 @@
 """The parent of the workers: starts, replaces and stops them.
 
 A worker is a process, with an interpreter and so a GIL of its own; or a
-thread, where Python runs without a GIL. Parent and worker are connected
-by a pair of sockets: the worker sends STARTED, the parent LEAVE (health
-checks fail from now on) and STOP, the worker how much it has done. If
-one dies, the other reads the end.
+thread, where Python runs without a GIL; or, since Python 3.14, an
+interpreter in the parent's process, with a GIL of its own. Only a
+process can crash alone, and be replaced. Parent and worker are
+connected by a pair of sockets: the worker sends STARTED, the parent
+LEAVE (health checks fail from now on) and STOP, the worker how much it
+has done. If one dies, the other reads the end.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -25,8 +29,14 @@ from files import PART
 from web import BACKLOG, shutting_down, signals_received, totals
 
 STARTED, LEAVE, STOP = b"started", b"leave", b"stop"
-
-
+# What a new interpreter runs; it has modules and totals of its own.
+IN_INTERPRETER = """
+import pickle, socket, sys
+sys.path[:] = path
+import server, workers
+workers.run(server.Worker, socket.socket(fileno=listener),
+            socket.socket(fileno=parent), pickle.loads(options))
+"""
 
 class Runs(Protocol):
     """What a worker does: run until its parent stops it."""
@@ -40,11 +50,11 @@ Make = Callable[[socket.socket, socket.socket, Namespace], Runs]
 
 
 class Handle(NamedTuple):
-    """A worker as its parent sees it: a process or a thread."""
+    """A worker as its parent sees it."""
 
     line: socket.socket  # connected to it
     listener: socket.socket
-    pid: int = 0  # 0: it is a thread
+    pid: int = 0  # 0: it is in our process
 
 
 class Workers:
@@ -74,10 +84,12 @@ class Workers:
         """
         try:
             ours, theirs = socket.socketpair()
-            if self.options.worker_kind == "thread":
-                handle = self.start_thread(ours, theirs, listener)
-            else:
-                handle = self.start_process(ours, theirs, listener)
+            start = {
+                "process": self.start_process,
+                "thread": self.start_thread,
+                "interpreter": self.start_interpreter,
+            }[self.options.worker_kind]
+            handle = start(ours, theirs, listener)
             word = ours.recv(1000)
         except OSError as error:
             word = str(error.strerror).encode()
@@ -95,10 +107,46 @@ class Workers:
     ) -> Handle:
         """A worker that shares the interpreter with all others."""
         # It has a descriptor of its own, to close when it stops.
-        arguments = listener.dup(), theirs
+        arguments = self.make, listener.dup(), theirs, self.options
         threading.Thread(
-            target=self.run, args=arguments, daemon=True
+            target=run, args=arguments, daemon=True
         ).start()
+        return Handle(ours, listener)
+
+    def start_interpreter(
+        self,
+        ours: socket.socket,
+        theirs: socket.socket,
+        listener: socket.socket,
+    ) -> Handle:
+        """A worker with a GIL of its own, in this process (PEP 734).
+
+        It computes while we do, and starts without a fork. But a thread
+        has to run it, and if it crashes, it takes the process with it.
+        """
+        interpreters = importlib.import_module(
+            "concurrent.interpreters"
+        )
+        try:
+            interpreter = interpreters.create()
+        except interpreters.InterpreterError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
+        # Objects belong to one interpreter: descriptors are numbers.
+        interpreter.prepare_main(
+            path=tuple(sys.path),
+            listener=listener.dup().detach(),
+            parent=theirs.dup().detach(),
+            options=pickle.dumps(self.options),
+        )
+
+        def live() -> None:
+            try:
+                interpreter.exec(IN_INTERPRETER)
+            except Exception as error:  # before it could serve
+                theirs.send(str(error).encode())
+            theirs.close()
+
+        threading.Thread(target=live, daemon=True).start()
         return Handle(ours, listener)
 
     def start_process(
@@ -123,34 +171,9 @@ class Workers:
             for each in self.listeners:
                 if each is not listener:
                     each.close()
-            self.run(listener, theirs)
+            run(self.make, listener, theirs, self.options)
         finally:
             os._exit(0)
-
-    def run(
-        self, listener: socket.socket, parent: socket.socket
-    ) -> None:
-        """Runs in the worker: serve, then report how much was done."""
-        try:
-            done = self.serve(listener, parent)
-        except Exception:
-            traceback.print_exc()
-            os._exit(1)
-        parent.setblocking(True)
-        parent.send(done.encode())
-
-    def serve(
-        self, listener: socket.socket, parent: socket.socket
-    ) -> str:
-        """Serve to the end: "requests connections", or an error."""
-        try:
-            worker = self.make(listener, parent, self.options)
-        except (OSError, uring.Unavailable) as error:
-            return str(error)
-        worker.run()
-        if self.options.worker_kind == "thread":
-            return "0 0"  # the parent has counted with us
-        return f"{totals['requests']} {totals['connections']}"
 
     def replace_dead(self) -> None:
         """Start a new worker for each process that has died."""
@@ -186,6 +209,39 @@ class Workers:
                 yield int(done[0]), int(done[1])
             if worker.pid:
                 os.waitpid(worker.pid, 0)
+
+
+def run(
+    make: Make,
+    listener: socket.socket,
+    parent: socket.socket,
+    options: Namespace,
+) -> None:
+    """Runs in the worker: serve, then report how much was done."""
+    try:
+        done = serve(make, listener, parent, options)
+    except Exception:
+        traceback.print_exc()
+        os._exit(1)
+    parent.setblocking(True)
+    parent.send(done.encode())
+
+
+def serve(
+    make: Make,
+    listener: socket.socket,
+    parent: socket.socket,
+    options: Namespace,
+) -> str:
+    """Serve to the end: "requests connections", or an error."""
+    try:
+        worker = make(listener, parent, options)
+    except (OSError, uring.Unavailable) as error:
+        return str(error)
+    worker.run()
+    if options.worker_kind == "thread":
+        return "0 0"  # the parent has counted with us
+    return f"{totals['requests']} {totals['connections']}"
 
 
 def obey(result: int, word: bytes) -> None:

@@ -16,6 +16,7 @@ from tests.marks import rule
 from tests.process import (
     HAS_GIL,
     PATIENCE,
+    VERSION,
     Running,
     eventually,
     started,
@@ -42,7 +43,14 @@ NEEDS_URING = pytest.mark.skipif(
 ENGINES = pytest.mark.parametrize("engine", [
     "emulated", pytest.param("uring", marks=NEEDS_URING),
 ])
-KINDS = pytest.mark.parametrize("kind", ["process", "thread"])
+HAS_INTERPRETERS = VERSION >= [3, 14]
+NEEDS_INTERPRETERS = pytest.mark.skipif(
+    not HAS_INTERPRETERS, reason="interpreters need Python 3.14"
+)
+KINDS = pytest.mark.parametrize("kind", [
+    "process", "thread",
+    pytest.param("interpreter", marks=NEEDS_INTERPRETERS),
+])
 
 
 def best() -> tuple[str, str]:
@@ -91,11 +99,23 @@ def test_nonsense_of_07(options: tuple[str, ...]) -> None:
     assert_refused(run(BARE, "--port", "0", *options), 2)
 
 
+@rule("usage", STEP)
+@pytest.mark.skipif(HAS_INTERPRETERS, reason="this Python has interpreters")
+def test_interpreters_need_a_newer_python() -> None:
+    done = run(BARE, "--port", "0", "--worker-kind", "interpreter")
+    assert_refused(done, 2)
+    assert "need Python 3.14" in done.stderr
+
+
 @rule("engine-auto", STEP)
 @LINUX
 @pytest.mark.parametrize(("error", "kind", "engine", "said"), [
     ("EPERM", "process", "auto", "io_uring"),
     ("ENOSYS", "thread", "auto", "io_uring"),
+    pytest.param(
+        "ENOSYS", "interpreter", "auto", "io_uring",
+        marks=NEEDS_INTERPRETERS,
+    ),
     ("ENOSYS", "process", "emulated", ""),
 ])
 def test_serves_without_uring(
@@ -165,6 +185,8 @@ AUTO = "process" if HAS_GIL else "thread"
 @rule("worker-kind", STEP)
 @pytest.mark.parametrize(("kind", "number"), [
     ("process", 1), ("process", 3), ("thread", 1), ("thread", 3), ("auto", 3),
+    pytest.param("interpreter", 1, marks=NEEDS_INTERPRETERS),
+    pytest.param("interpreter", 3, marks=NEEDS_INTERPRETERS),
 ])
 @ENGINES
 def test_worker_kind(kind: str, number: int, engine: str) -> None:
@@ -174,6 +196,7 @@ def test_worker_kind(kind: str, number: int, engine: str) -> None:
         threads = [each.num_threads() for each in process.processes()]
         assert threads == {
             "process": [1] * (1 + number), "thread": [1 + number],
+            "interpreter": [1 + number],
         }[AUTO if kind == "auto" else kind]
         clients = [process.client(GET) for _ in range(30)]
         for client in clients:
@@ -242,7 +265,12 @@ def test_too_few_descriptors_to_start(kind: str, engine: str) -> None:
             else:
                 ended += 1
                 assert "open files" in process.complaints, limit
-                assert_ended(process)
+                if kind == "interpreter":  # CPython may print more
+                    assert process.wait() == 1
+                    said = process.complaints.splitlines()[-1]
+                    assert "cannot" in said
+                else:
+                    assert_ended(process)
     assert ended, "none of the limits was too low"
 
 

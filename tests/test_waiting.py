@@ -258,7 +258,9 @@ def test_slow_reader(server: Server) -> None:
         client = Client(process.port, receive_buffer=4096)
         client.socket.settimeout(4)
         # Not accepted yet, it would look like one that was dropped.
-        assert eventually(process.connected), "not accepted"
+        assert eventually(
+            lambda: process.descriptors() > rest[0], PATIENCE, 0.1
+        ), "not accepted"
         # 120,000 requests in 5 MB, responses of more than 40 MB: it stops
         # reading at some point, or hangs up.
         with contextlib.suppress(OSError):

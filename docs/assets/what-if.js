@@ -9,6 +9,7 @@
   const MOST_KINDS = 3; // curves at a time
   const ROWS = 20; // clients of a race
   const RACE = 1; // seconds of it
+  const BUSY = 0.7; // of a core, in a plan: above that its queue gets long
   const MISS = 0.1; // from here on a point is marked
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -128,8 +129,13 @@
   const grid = [...old.children].filter((each) => (
     each.tagName !== "g" && !(each.tagName === "svg" && each.getAttribute("x") === "100%")));
 
+  const axis = grid.find((each) => each.classList.contains("seven-axis")
+    || each.querySelector(".seven-axis"));
+  const closedAxis = axis.textContent;
+
   const chart = (now, curves) => {
     old.replaceChildren(...grid);
+    axis.textContent = now.isOpen ? "requests that arrive per second" : closedAxis;
     old.append(draw("line", {
       class: "seven-possible", x1: x(now.amount), x2: x(now.amount), y1: 8, y2: facts.height,
     }));
@@ -210,13 +216,24 @@
   // --- In words, and the first second ------------------------------------
 
   const FULL = {
-    "": "Nothing is full: more clients would get more.",
+    "": "Nothing is full.",
     threads: (server) => (server.how.threads === 1
       ? "Its one thread is full: it waits with each request."
       : `Its ${server.how.threads} threads are full: the others wait in the queue.`),
     cores: (server) => (server.how.cores === 1
       ? "A core is full: it cannot compute more."
       : `All ${server.how.cores} cores are full.`),
+  };
+  // Little's law, twice the standard deviation on top, and cores with room.
+  const plan = (server, now) => {
+    if (!now.isOpen || server.how.threads === 1) return "";
+    const together = now.amount * (now.wait + server.compute);
+    const busy = now.amount * server.compute;
+    const count = Math.max(1, Math.ceil(busy / BUSY));
+    const threads = Math.max(1, Math.ceil((together + 2 * Math.sqrt(together)) / count));
+    return ` A plan: ${write(together)} requests in progress on average and ${
+      write(busy)} busy cores need ${write(count)} ${count === 1 ? "process" : "processes"}${
+      server.step === 3 ? ` with ${write(threads)} threads${count > 1 ? " each" : ""}` : ""}.`;
   };
   const result = (server, rates, now) => {
     const rate = rates[now.amount - 1];
@@ -231,15 +248,16 @@
     const stays = half.map((each) => each.done - each.sent).sort((a, b) => a - b);
     const part = (share) => {
       const found = stays[Math.min(stays.length - 1, Math.floor(share * stays.length))];
-      return Number.isFinite(found) ? time(found) : "longer than it was simulated";
+      return Number.isFinite(found)
+        ? `within ${time(found)}` : `later than the ${time(seconds)} simulated`;
     };
     const words = typeof FULL[full] === "string" ? FULL[full] : FULL[full](server);
     const grows = now.isOpen && now.amount > rate * 1.001
       ? " More requests arrive than it can serve: the queue grows without end." : "";
     return make(
       "p", {}, make("strong", {}, `${server.name} ${server.kind}: ${write(rate)} requests/s. `),
-      `Half of the responses arrive within ${part(0.5)}, 99 of 100 within ${
-        part(0.99)}. ${words}${grows}`,
+      `Half of the responses arrive ${part(0.5)}, 99 of 100 ${part(0.99)}. ${
+        words}${grows}${plan(server, now)}`,
     );
   };
   const rows = (server, now) => {
@@ -315,11 +333,14 @@
     hidden = false;
     show();
   });
-  // A link may choose: ?show=03,06&clients=200&wait=50&cores=8&threads=20.
+  // A link may choose: ?show=03,06&clients=200&wait=50&cores=8&threads=20,
+  // or &rate=100 instead of clients.
   const asked = new URLSearchParams(window.location.search);
   const names = asked.get("show")?.split(",").slice(0, MOST_KINDS);
   if (names) for (const [box, server] of kinds) box.checked = names.includes(server.name);
-  if (asked.has("clients")) many.value = Math.log10(Number(asked.get("clients")) || 1);
+  if (asked.has("rate")) open.value = "open";
+  const amount = asked.get("rate") ?? asked.get("clients");
+  if (amount) many.value = Math.log10(Number(amount) || 1);
   for (const [word, box] of [["wait", wait], ["compute", compute], ["cores", cores],
     ["threads", size]]) if (asked.has(word)) box.value = asked.get(word);
   root.prepend(form);

@@ -17,6 +17,7 @@ from __future__ import print_function
 
 import argparse
 import collections
+import importlib
 import json
 import math
 import os
@@ -38,6 +39,11 @@ if MYPY:  # for the type checker alone
     Figures = Dict[str, List[float]]
     Pair = Union["LockPair", "ConditionPair"]
 
+interpreters = None  # type: Any
+try:
+    interpreters = importlib.import_module("concurrent.interpreters")
+except ImportError:  # before Python 3.14
+    pass
 SECONDS = 0.5  # that one measurement lasts
 WARM_UP = 200000  # steps to count before anything is timed
 PINGS = 30  # answers to time for one switch interval
@@ -70,22 +76,25 @@ def count_down(steps):  # type: (int) -> None
         steps -= 1
 
 
-def efficiency(seconds):  # type: (float) -> float
-    """The work per second of two computing threads, against one's.
+def efficiency(seconds, timed):
+    # type: (float, Callable[[int, int], float]) -> float
+    """The work per second of two that compute, against one's.
 
     1: the second one adds nothing; 2: it has a core of its own.
+    timed: time_threads, time_processes or time_interpreters.
     """
     count_down(WARM_UP)
     begun = clock()
     count_down(WARM_UP)
     steps = int(WARM_UP * seconds / (clock() - begun)) + 1
-    return 2 * time_threads(1, steps) / time_threads(2, steps)
+    return 2 * timed(1, steps) / timed(2, steps)
 
 
-def time_threads(number, steps):  # type: (int, int) -> float
+def time_threads(number, steps, count=count_down):
+    # type: (int, int, Callable[[int], object]) -> float
     """Seconds until so many threads have counted so many steps each."""
     threads = [
-        threading.Thread(target=count_down, args=(steps,))
+        threading.Thread(target=count, args=(steps,))
         for _ in range(number)
     ]
     begun = clock()
@@ -94,6 +103,33 @@ def time_threads(number, steps):  # type: (int, int) -> float
     for thread in threads:
         thread.join()
     return clock() - begun
+
+
+def time_processes(number, steps):  # type: (int, int) -> float
+    """The same with processes: each has an interpreter and a GIL."""
+    begun = clock()
+    for _ in range(number):
+        if not os.fork():
+            try:
+                count_down(steps)
+            finally:  # not a step further in the lab's code
+                os._exit(0)
+    for _ in range(number):
+        os.wait()
+    return clock() - begun
+
+
+def time_interpreters(number, steps):  # type: (int, int) -> float
+    """The same with interpreters of one process: each has a GIL."""
+    assert interpreters
+    made = [interpreters.create() for _ in range(number)]
+    waiting = list(made)
+    took = time_threads(
+        number, steps, lambda n: waiting.pop().call(count_down, n)
+    )
+    for interpreter in made:
+        interpreter.close()
+    return took
 
 
 class Hog(object):
@@ -385,6 +421,8 @@ HAND_OVERS = (
 )
 LABELS = {
     "efficiency": "two computing threads do, times the work of one",
+    "efficiency_processes": "  two processes",
+    "efficiency_interpreters": "  two interpreters of one process",
     "lock": "hand-overs/s with a Lock",
     "lock_hog": "  beside a computing thread",
     "condition": "hand-overs/s with a Condition",
@@ -420,7 +458,11 @@ def measure(parts, seconds, figures):
         figures.setdefault(name, []).append(value)
 
     if "compute" in parts:
-        add("efficiency", efficiency(seconds))
+        add("efficiency", efficiency(seconds, time_threads))
+        add("efficiency_processes", efficiency(seconds, time_processes))
+        if interpreters:
+            add("efficiency_interpreters",
+                efficiency(seconds, time_interpreters))
     if "hand-over" in parts:
         for name, kind, hog in HAND_OVERS:
             add(name, hand_overs(kind, seconds, hog))

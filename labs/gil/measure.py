@@ -35,6 +35,8 @@ UNITS = {"efficiency": "_times", "answer": "_ms"}
 # Columns of the table on the screen.
 COLUMNS = {
     "two threads": "efficiency_times",
+    "two processes": "efficiency_processes_times",
+    "two interpreters": "efficiency_interpreters_times",
     "Lock/s": "lock_per_second",
     "Lock/s + hog": "lock_hog_per_second",
     "answer ms": "answer_ms",
@@ -69,8 +71,8 @@ def measure(session: Session) -> int:
         {"Python": lambda p: p.server + " no GIL" * (median(p, "gil") == 0),
          "on": lambda p: p.variant}
         | {title: figure(name, "{:.2f}") for title, name in COLUMNS.items()},
-        "two threads: their work, times that of one; hog: a thread that "
-        "computes beside them",
+        "two threads (and so on): their work, times that of one; hog: a "
+        "thread that computes beside them",
     )  # fmt: skip
     return session.status()
 
@@ -83,7 +85,7 @@ def one_round(session: Session, python: Interpreter, cpus: int) -> Run:
         words += ["--cpus", str(cpus)]
     for part in session.options.parts:
         words += ["--only", part]
-    name = f"python{python.label}"
+    name = python.name
     one, begun = Run(" ".join([name, *words])), time.monotonic()
     text, said = figures_of(
         [python.program, *words], PATIENCE + ROUND_TIMES * seconds

@@ -42,7 +42,9 @@ def test_every_interpreter_runs_it() -> None:
                        "--json", program=python.program)
         assert done.returncode == 0, (python.label, done.stderr)
         found = json.loads(done.stdout)["figures"]
-        assert [len(each) for each in found.values()] == [2] * 10
+        new = interpreters.numbers(python) >= [3, 14]
+        assert ("efficiency_interpreters" in found) == new
+        assert [len(each) for each in found.values()] == [2] * (11 + new)
 
 
 @pytest.mark.thorough
@@ -60,7 +62,8 @@ def test_smoke(tmp_path: Path, monkeypatch: Patch) -> None:
     figures = good.runs[0].extra
     assert figures.pop("gil") == HAS_GIL
     assert set(figures) <= set(FIGURES)  # each has words for its axis
-    assert len(figures) == 14 if shutil.which("ab") else 10
+    more = "efficiency_interpreters_times" in figures
+    assert len(figures) == (15 if shutil.which("ab") else 11) + more
     assert all(value > 0 for value in figures.values())
     assert good.runs[0].command.startswith(f"python{here.label} labs/gil/")
     assert here.version in kept.tools[f"python{here.label}"]
@@ -79,13 +82,16 @@ def test_a_table_or_one_sentence(
     done = printed(*words)
     assert done.returncode == status
     shown = done.stderr if status else done.stdout
-    assert says in shown and shown.count("\n") == (1 if status else 2)
+    lines = 1 if status else 3 + bool(lab.interpreters)
+    assert says in shown and shown.count("\n") == lines
 
 
 def test_without_ab_the_rest_is_measured(monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     done = printed(*QUICK, "--only", "pool", "--json")
-    assert list(json.loads(done.stdout)["figures"]) == ["efficiency"]
+    found = list(json.loads(done.stdout)["figures"])
+    assert found[:2] == ["efficiency", "efficiency_processes"]
+    assert len(found) == 2 + bool(lab.interpreters)
     assert "apt install apache2-utils" in done.stderr
 
 

@@ -84,3 +84,21 @@ def test_a_look_at_a_server(
 ])
 def test_what_a_tool_prints(command: str, text: str) -> None:
     assert inside.printed(command) == text
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="needs Python 3.15")
+def test_the_page_shows_a_stack_of_a_task(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(shutil, "which", {}.get)
+    monkeypatch.setattr(inside, "NAMES", ("06",))
+    monkeypatch.setattr(inside, "newest", lambda session: sys.executable)
+    run(labs, tmp_path, "inside")
+    (one,) = load(tmp_path).points[0].runs
+    if "tasks" not in one.texts:
+        pytest.skip("one process may not read another's memory here")
+    page = (ROOT / "docs" / "labs" / "inside.md").read_text("utf-8")
+    shown = re.search(r'  File "<task>.*?(?=```)', page, re.S)
+    assert shown
+    text = re.sub(r"(?<=Task-|line )\d+", "…", one.texts["tasks"])
+    assert text.count(shown[0].rstrip()) == inside.CLIENTS

@@ -1,17 +1,24 @@
 """The drill: its answers are what the servers do, its sheets repeat."""
 
 import json
+import os
+import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.learn.conftest import Desk
+from tools.bench import load, server
 from tools.learn import drill
 from tools.learn.drill import Question
 from tools.model.model import Shape
-from tools.servers import by_name
+from tools.servers import ROOT, by_name
 from tools.steps import show
 
+SECONDS = 2.5  # of a load
+BUSY = 0.2  # of our CPU time, that of others
 PLAIN = drill.questions(1, 400)
 
 
@@ -50,10 +57,81 @@ def test_servers_do_as_the_drill_says(
     found = show.traced(by_name(name).path, str(plan), words)
     last = max(each[2] for each in found["clients"])
     assert last == pytest.approx(seconds, rel=0.05)
-    server = by_name(name)
-    size = int(options[1]) if options else server.lessons["overlap"] == "no"
+    lessons = by_name(name).lessons
+    size = int(options[1]) if options else lessons["overlap"] == "no"
     rate = drill.rate(Shape(int(size)), 100, 0, clients)
     assert clients / last == pytest.approx(rate, rel=drill.TOLERANCE)
+
+
+def seconds_of_computing() -> float:
+    """What a step of a server's --compute takes here."""
+    begun, steps = time.thread_time(), 0
+    while time.thread_time() < begun + 0.2:
+        for _ in range(100_000):
+            pass
+        steps += 100_000
+    return (time.thread_time() - begun) / steps
+
+
+def how_many(each: Question) -> int:
+    """Requests that take a second, or so long that the first wait is lost
+    in them: nobody is served in it, as long as the core is not full yet.
+    """
+    assert each.tried
+    *_, wait, compute, _ = each.tried
+    if compute in drill.HEAVY:
+        return round(each.answer * max(1, 20 * wait / 1000))
+    # Whole rounds: all clients begin at the same moment and stay in step.
+    together = round(each.answer * (wait + compute) / 1000)
+    return max(1, round(each.answer / together)) * together
+
+
+def measured(each: Question, step: float) -> float:
+    """Requests per second of the server of a question.
+
+    step: seconds of a step of --compute.
+    """
+    assert each.tried
+    name, options, wait, compute, clients = each.tried
+    options = (*options, "--compute", f"{compute / 1000 / step:.0f}")
+    number = how_many(each)
+    with server.start(by_name(name), wait / 1000, options) as running:
+        done = subprocess.run(
+            [*load.PROGRAMS["python"], "-n", f"{number}",
+             "-c", f"{min(clients, number)}", running.url],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )
+    found = load.read("python", done.stdout, late=False)
+    assert not found.error and found.requests == number
+    assert found.requests_per_second
+    return found.requests_per_second
+
+
+@pytest.mark.thorough
+def test_real_servers_agree() -> None:
+    """Twenty answers, within a fifth, where nothing else runs."""
+    drills = [
+        each for each in PLAIN
+        if each.tried and how_many(each) < SECONDS * each.answer
+    ][:20]
+    ours, before = os.times(), psutil.cpu_times()
+    step = seconds_of_computing()
+    apart = {
+        each.text: measured(each, step) / each.answer for each in drills
+    }
+    spent = [
+        sum(end) - sum(begun) for begun, end in (
+            (ours[:4], os.times()[:4]),
+            *((
+                (cpu.user, cpu.system) for cpu in (before, psutil.cpu_times())
+            ),),
+        )
+    ]
+    if spent[1] - spent[0] > BUSY * spent[0]:
+        pytest.skip("other programs need this machine's CPUs")
+    assert len({each.tried[0] for each in drills if each.tried}) >= 4
+    wrong = {text: at for text, at in apart.items() if abs(at - 1) > 0.2}
+    assert not wrong
 
 
 def test_a_sheet(desk: Desk) -> None:

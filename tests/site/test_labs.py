@@ -58,7 +58,8 @@ def test_the_page_names_the_settings_of_the_storm() -> None:
     (front,) = case.fronts
     (usual, _), (spike, during), (_, after) = front.phases
     possible = sum(experiments.THREADS / delay for delay in case.delays)
-    assert f"can answer {possible:g} requests a second" in text
-    assert f"Usually {usual:g} come, for {during:g} seconds {spike:g}" in text
+    assert f"can serve {possible:g} requests per second" in text
+    assert f"Normally {usual:g} requests per second arrive; " in text
+    assert f"for {during:g} seconds it is {spike:g}." in text
     assert f"{after:g} seconds after the load was over" in text
     assert (front.timeout, front.tries) == (1, 3)

@@ -144,6 +144,25 @@ def test_requests_that_do_not_wait_for_a_response(page: Page) -> None:
     assert said(page).count("grows without end") == 2
 
 
+def test_a_plan(page: Page) -> None:
+    """The example of the page How many threads: 20.5 + 2 * 4.5, in one."""
+    page.get_by_label("02 one").uncheck()
+    assert "A plan" not in said(page)  # they wait for each response
+    for number, ms, words in (
+        (1, 5, "1 process with 30 threads"),
+        (1, 50, "processes with 5 threads each"),
+        (2, 0, "1 process with 17 threads"),
+    ):
+        page.get_by_label("Kind of load").select_option("open")
+        many = page.get_by_label("How many")
+        many.evaluate("(box) => { box.value = 2; }")
+        many.dispatch_event("input")
+        fill(page, "A request waits", 200 / number)
+        fill(page, "and computes", ms)
+        assert words in said(page), said(page)
+    assert said(page).count("1 process.") == 1  # of asyncio
+
+
 def test_a_guess_comes_first(page: Page) -> None:
     page.get_by_label("I want to guess first").check()
     assert said(page) == ""

@@ -193,6 +193,8 @@ def test_it_measures_what_the_committed_run_has(
     said = capsys.readouterr().out
     shown = compare.EXPERIMENTS[name].columns
     assert all(column.split()[0] in said for column in shown)
+    if name == "pythons":
+        assert "Not on the PATH: pypy3.11, python3.13t, python3.14," in said
     if name == "threads":
         assert kept.tools["python3.13"] == "3.13.5, with the GIL, plain build"
 

@@ -1,5 +1,7 @@
 """tools.bench.interpreters: what is found, and what cannot be used."""
 
+import dataclasses
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from tests.marks import Patch
 from tools.bench import interpreters
 from tools.bench.interpreters import Interpreter, InterpreterError, identify
+from tools.common.launch import Launched, eventually
 
 THIS = identify(sys.executable)
 
@@ -23,8 +26,10 @@ def make(file: Path, lines: str) -> None:
 def make_python(file: Path, version: str, free: str = "false") -> None:
     """Something that answers like an interpreter of that version."""
     label = version.rpartition(".")[0] + "t" * (free == "true")
-    make(file, f"""echo '{{"program": "{file}", "version": "{version}", \
-"label": "{label}", "free": {free}, "optimised": false}}'""")
+    make(file, f"""jit=false
+if [ "$PYTHON_JIT" = 1 ] && [ {label} != 3.97 ]; then jit=true; fi
+echo '{{"version": "{version}", "label": "{label}", "free": {free}, \
+"optimised": false, "jit": '$jit'}}'""")
 
 
 @pytest.fixture
@@ -77,3 +82,41 @@ def test_what_cannot_be_used_is_a_sentence(words: str, says: str) -> None:
     with pytest.raises(InterpreterError, match=says) as caught:
         interpreters.choose(words)
     assert "\n" not in str(caught.value)
+
+
+def test_a_script_that_execs_is_an_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "mein Python ü"
+    make(script, f'X=1 exec {shlex.quote(sys.executable)} -X utf8 "$@"')
+    found = identify(str(script))
+    assert found == dataclasses.replace(THIS, program=str(script))
+    code = (  # its variables, its words, and what it costs
+        "import os, sys, time; assert os.environ['X'] and sys.flags.utf8_mode"
+        "\nwhile time.process_time() < 0.3: pass\nprint('.', flush=True)"
+        "\ntime.sleep(600)"
+    )
+    with Launched([found.program, "-c", code]) as process:
+        assert eventually(lambda: process.output, 60), process.complaints
+        assert process.cpu() >= 0.29  # the kernel counts in hundredths
+        assert [each.pid for each in process.processes()] == [process.pid]
+
+
+def test_a_jit_that_is_off_is_a_variant(tmp_path: Path) -> None:
+    wanted = {"3.13": False, "3.14": True, "3.97": False}  # has it none?
+    for label, has_jit in wanted.items():
+        make_python(tmp_path / label, f"{label}.1")
+        python = identify(str(tmp_path / label))
+        found = interpreters.with_jit(python, tmp_path)
+        assert bool(found) is has_jit, label
+        if found:
+            assert found.build == "plain build, JIT"
+            assert sorted([found, python], key=interpreters.order)[1] == found
+            assert interpreters.with_jit(found, tmp_path) is None
+            assert python.program != found.program
+
+
+def test_names_and_builds() -> None:
+    pypy = Interpreter("", "pypy3.11", "3.11.13", False)
+    assert (pypy.name, pypy.build) == ("pypy3.11", "PyPy")
+    free = Interpreter("", "3.14t JIT", "3.14.1", True, jit=True)
+    assert free.name == "python3.14t JIT"
+    assert free.build == "free-threaded, plain build, JIT"

@@ -1,16 +1,20 @@
 """The Python interpreters of this machine, from 2.7 to the newest.
 
 They are looked for on the PATH, by their usual names. Each is asked what
-it is.
+it is. One that needs several words or variables is named by a script that
+ends with ``exec``: the process that is measured is then Python's own.
 """
 
 import contextlib
 import dataclasses
 import json
+import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tools.bench.preflight import output_of
 
@@ -20,6 +24,7 @@ NAMES = (
     *(f"python3.{minor}" for minor in range(FIRST, LAST + 1)),
     *(f"python3.{minor}t" for minor in range(FIRST_FREE, LAST + 1)),
 )
+FIRST_JIT = [3, 14]  # the first whose release has a JIT to turn on
 ASK_SECONDS = 30.0  # for one to say something
 
 # Asked of an interpreter: what it is. A free-threaded build can run with
@@ -27,11 +32,14 @@ ASK_SECONDS = 30.0  # for one to say something
 WHO = """
 import json, platform, sys, sysconfig
 free = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+pypy = platform.python_implementation() == "PyPy"
+jit = hasattr(sys, "_jit") and sys._jit.is_enabled()
 print(json.dumps({
-    "program": sys.executable,
-    "label": "%d.%d" % sys.version_info[:2] + "t" * free,
+    "label": "pypy" * pypy + "%d.%d" % sys.version_info[:2] + "t" * free
+    + " JIT" * jit,
     "version": platform.python_version(),
     "free": free,
+    "jit": jit,
     "optimised": "--enable-optimizations"
     in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     or not sysconfig.get_config_var("PGO_PROF_USE_FLAG"),
@@ -60,9 +68,11 @@ class InterpreterError(Exception):
 class Interpreter:
     """A Python to measure with.
 
-    program: its path; label: how it is called in the results, such as
-    "3.13t"; version: such as "3.13.5"; free: built without a GIL;
-    optimised: built with --enable-optimizations.
+    program: its path, as it was named: a script may set what makes it
+    what it is; label: how it is called in the results, such as "3.13t",
+    "3.14 JIT" or "pypy3.11"; version: such as "3.13.5"; free: built
+    without a GIL; optimised: built with --enable-optimizations; jit:
+    CPython's JIT is on.
     """
 
     program: str
@@ -70,6 +80,13 @@ class Interpreter:
     version: str
     free: bool
     optimised: bool = False
+    jit: bool = False
+
+    @property
+    def name(self) -> str:
+        """As its command is usually called: "python3.13t"."""
+        pypy = self.label.startswith("pypy")
+        return self.label if pypy else f"python{self.label}"
 
     @property
     def described(self) -> str:
@@ -80,7 +97,10 @@ class Interpreter:
     @property
     def build(self) -> str:
         """How it was built."""
+        if self.label.startswith("pypy"):
+            return "PyPy"
         build = "optimised build" if self.optimised else "plain build"
+        build += ", JIT" * self.jit
         return f"free-threaded, {build}" if self.free else build
 
 
@@ -125,10 +145,12 @@ def choose(
 
 def identify(program: str) -> Interpreter:
     """Ask an interpreter what it is. Raises InterpreterError."""
-    if shutil.which(program) is None:
+    path = shutil.which(program)
+    if path is None:
         raise InterpreterError(f"there is no interpreter {program}")
+    path = os.path.abspath(path)
     try:
-        return Interpreter(**json.loads(ask(program, WHO)))
+        return Interpreter(program=path, **json.loads(ask(path, WHO)))
     except (ValueError, TypeError) as error:
         raise InterpreterError(
             f"{program} is not a Python interpreter"
@@ -151,9 +173,24 @@ def steps_in(program: str, seconds: float) -> int:
     return max(round(float(ask(program, SPEED)) * seconds), 1)
 
 
-def order(python: Interpreter) -> tuple[list[int], bool]:
-    """By version as numbers; without a GIL comes after with one."""
-    return numbers(python), python.free
+def with_jit(python: Interpreter, folder: Path) -> Interpreter | None:
+    """The same with its JIT on, if it was built with one that is off.
+
+    folder: for the script that turns it on.
+    """
+    if python.jit or numbers(python) < FIRST_JIT:
+        return None
+    script = folder / f"{python.name}-jit"
+    words = shlex.quote(python.program)
+    script.write_text(f'#!/bin/sh\nPYTHON_JIT=1 exec {words} "$@"\n')
+    script.chmod(0o755)
+    found = identify(str(script))
+    return found if found.jit else None
+
+
+def order(python: Interpreter) -> tuple[list[int], bool, bool]:
+    """By version as numbers; then with a GIL first, without a JIT first."""
+    return numbers(python), python.free, python.jit
 
 
 def numbers(python: Interpreter) -> list[int]:

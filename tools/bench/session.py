@@ -197,9 +197,8 @@ class Session:
     def note_pythons(self, pythons: Sequence[Interpreter]) -> None:
         """Say which interpreters are measured, and keep it."""
         for python in pythons:
-            name = f"python{python.label}"
-            self.results.tools[name] = python.described
-            self.say(f"[dim]- {name}: {python.described}")
+            self.results.tools[python.name] = python.described
+            self.say(f"[dim]- {python.name}: {python.described}")
 
     def rounds(
         self, work: Sequence[Work], usual: int,

@@ -19,13 +19,18 @@ SLIGHT, HEAVY = (1, 2), (4, 5, 8, 10, 20)  # ms of computing
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the number that answers it, its unit, and why."""
+    """A question, the number that answers it, its unit, and why.
+
+    tried: a server, its options, milliseconds of waiting and of computing,
+    and clients, with which the answer can be measured.
+    """
 
     step: int
     text: str
     answer: float
     unit: str
     reason: str
+    tried: tuple[str, tuple[str, ...], float, float, int] | None = None
 
     def right(self, given: float) -> bool:
         """Is a number near enough?"""
@@ -53,6 +58,7 @@ def one_at_a_time(draw: random.Random) -> Question:
         rate(Shape(1), wait, 0, clients), "requests/s",
         f"One request occupies it for {wait} ms, however many clients there "
         f"are:\n1 / {wait / 1000:g} s = {1000 / wait:,.3g} requests/s.",
+        (draw.choice(("02", "04")), (), wait, 0, clients),
     )
 
 
@@ -84,6 +90,7 @@ def pool(draw: random.Random) -> Question:
         rate(Shape(size), wait, 0, clients), "requests/s",
         f"{busy} requests wait at the same time, {wait} ms each:\n{busy} / "
         f"{wait / 1000:g} s = {1000 * busy / wait:,.4g} requests/s.",
+        ("03-pool", ("--workers", str(size)), wait, 0, clients),
     )
 
 
@@ -130,6 +137,7 @@ def overlapping(draw: random.Random) -> Question:
         f"{clients} / {(wait + compute) / 1000:g} s = "
         f"{1000 * clients / (wait + compute):,.4g} requests/s; the core is "
         "not full.",
+        (draw.choice(("05", "06")), (), wait, compute, clients),
     )
 
 
@@ -145,6 +153,7 @@ def full_core(draw: random.Random) -> Question:
         rate(Shape(), wait, compute, clients), "requests/s",
         "The waits overlap, but one core does all of the computing:\n"
         f"1 / {compute / 1000:g} s = {1000 / compute:,.4g} requests/s.",
+        (draw.choice(("05", "06")), (), wait, compute, clients),
     )
 
 

@@ -40,7 +40,7 @@ def _render(chosen: dict[str, str], md: Any) -> str:
     levels = sorted({point.clients for point in points})
     ident = uid(md, "hold", title)
     legend = (
-        '<p class="seven-legend"><span>filled: every client was answered'
+        '<p class="seven-legend"><span>filled: every client got a response'
         '</span><span><span class="seven-key seven-key--end"></span>'
         "stopped, and by what</span></p>"
     )
@@ -144,9 +144,9 @@ def _table(rows: list[Row], levels: list[int]) -> str:
             figure(MEMORY).write(memory[-1]) if memory else DASH,
             f"{threads:,}",
         ])
-    head = ["Server", *(f"{n:,} clients" for n in levels), "Memory a client",
+    head = ["Server", *(f"{n:,} clients" for n in levels), "Memory per client",
             "Threads"]  # fmt: skip
-    return elements.table(head, body, "How many clients at once")
+    return elements.table(head, body, "How many clients at the same time")
 
 
 def _cell(point: Point) -> str:

@@ -17,7 +17,7 @@ LETTER = 16  # px from one line's letter to the next
 def chart(
     uid: str, title: str, lines: dict[str, Point], caption: str
 ) -> str:
-    """Up to three lines by their names, and the requests that came.
+    """Up to three lines by their names, and the requests that arrived.
 
     Raises SiteError if a point has no figures for each second.
     """
@@ -26,7 +26,7 @@ def chart(
     every = {"Requests": sent, **good}
     top = max(1.0, *itertools.chain(*every.values()))
     drawing = [_grid(top, len(sent)), _line(sent, top, "seven-possible")]
-    keys = [("ideal", "requests that came")]
+    keys = [("ideal", "requests that arrived")]
     for number, (name, numbers) in enumerate(good.items()):
         step, letter = STEPS[number], "ABC"[number]
         shape = svg.element("path", d=SHAPES[step])
@@ -86,7 +86,7 @@ def _grid(top: float, long: int) -> str:
     """Lines with their numbers, and what the numbers are."""
     axis = "tick seven-axis"
     parts = [
-        svg.label("answers/s", -50, -10, axis),
+        svg.label("responses/s", -50, -10, axis),
         svg.label("seconds", "100%", HEIGHT + 36, axis, "end"),
     ]
     for many in svg.ticks(top):

@@ -160,19 +160,33 @@ def gains(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
                 )
 
 
+RUN_ON = (
+    *(f"python3.{minor}" for minor in range(11, 16)),
+    "python3.13t", "python3.14t", "python3.15t", "pypy3.11",
+)
+
+
 def pythons(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
     """06 and 07 under both loads, on every interpreter. Raises Refused.
 
     Only the server runs on it, and only its CPU time per request is
-    compared: the load takes the other core, whatever serves.
+    compared: the load takes the other core, whatever serves. Where the
+    build has a JIT, it is measured without and with it.
     """
     options = session.options
     found = [
-        each for each in interpreters.choose(options.pythons)
+        each for each in interpreters.choose(options.pythons, RUN_ON)
         if interpreters.numbers(each) >= [3, 11]  # on which they run
     ]
     if not found:
         raise Refused("none of these interpreters is 3.11 or newer")
+    names = {python.name for python in found}
+    if not options.pythons and (gone := sorted({*RUN_ON} - names)):
+        session.say(f"Not on the PATH: {', '.join(gone)}.")
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    jits = [interpreters.with_jit(each, folder) for each in found]
+    found += [each for each in jits if each and each.name not in names]
+    found.sort(key=interpreters.order)
     session.note_pythons(found)
     for suite, keep in (("pythons-keep", True), ("pythons-new", False)):
         load = Load(50, MANY, options.seconds, keep_alive=keep)
@@ -344,7 +358,10 @@ def static_run(session: Session, peer: Peer, site: Path) -> Run:
 
 # threads --------------------------------------------------------------------
 
-NAMES = ("python3.13t", "python3.14t", "python3.14", "python3.13")
+NAMES = tuple(
+    f"python3.{minor}{free}" for free in ("t", "") for minor in (15, 14, 13)
+)
+INTERPRETERS = [3, 14]  # the first Python with them
 ARRANGED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("03", "a thread each, one core", ()), ("03", "a thread each", ()),
     ("06", "one loop", ()),
@@ -352,6 +369,10 @@ ARRANGED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("07", "2 threads", ("--workers", "2", "--worker-kind", "thread")),
     ("07", "1 process", ("--workers", "1", "--worker-kind", "process")),
     ("07", "2 processes", ("--workers", "2", "--worker-kind", "process")),
+    ("07", "1 interpreter",
+     ("--workers", "1", "--worker-kind", "interpreter")),
+    ("07", "2 interpreters",
+     ("--workers", "2", "--worker-kind", "interpreter")),
 )
 
 
@@ -369,6 +390,10 @@ def threads(session: Session, stack: contextlib.ExitStack) -> Iterator[Work]:
         steps = interpreters.steps_in(python.program, 0.001)
         for name, how, words in ARRANGED:
             one_core = how.endswith("one core")
+            if "interpreter" in words and (
+                interpreters.numbers(python) < INTERPRETERS
+            ):
+                continue
             variant = f"{python.label}, {how}"
             if CAN_PIN or not one_core:
                 yield work_of(
@@ -390,7 +415,8 @@ def pythons_option(flag: str, default: str) -> Option:
     """Which interpreters."""
     return flag, {
         "metavar": "PATH[,PATH...]", "dest": "pythons",
-        "help": f"the interpreters (default: {default})",
+        "help": f"the interpreters, or scripts that exec one (default: "
+        f"{default})",
     }
 
 
@@ -419,7 +445,8 @@ EXPERIMENTS = {
     "pythons": Experiment(
         "06 and 07 on each Python of this machine (about a minute for each "
         "of them)",
-        (pythons_option("--python", "all that are found, from 3.11 on"),
+        (pythons_option("--python", "3.11 to 3.15, free-threaded ones and "
+                        "PyPy, as far as they are on the PATH"),
          seconds_option(2)),
         pythons, ("CPU us",),
     ),
@@ -437,8 +464,8 @@ EXPERIMENTS = {
         repeats=3,
     ),
     "threads": Experiment(
-        "threads against processes, with and without a GIL (about 3 minutes "
-        "for each interpreter)",
+        "threads, processes and interpreters, with and without a GIL (about "
+        "3 minutes for each Python)",
         (
             pythons_option(
                 "--pythons", "the one that runs this, and "
