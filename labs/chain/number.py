@@ -32,12 +32,16 @@ def after(fetches: int) -> int:
 
 
 def response(request: bytes) -> bytes:
-    """Head and body for ``GET /12 HTTP/1.0``; logs a line to stdout.
+    """Head and body for ``GET /12 HTTP/1.0``.
 
     The least HTTP that does: nothing is refused. The benchmark's servers
     wrote a line for each request too.
     """
-    path = request.split(b" ", 2)[1]
+    return HEAD + page(request.split(b" ", 2)[1])
+
+
+def page(path: bytes) -> bytes:
+    """The body for a path such as /12; logs a line to stdout."""
     number = int(path[1:] or FIRST)
     os.write(1, b"GET %b\n" % path)
-    return HEAD + BODY % following(number)
+    return BODY % following(number)

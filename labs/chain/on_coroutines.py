@@ -4,7 +4,7 @@ import importlib
 import socket
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from labs.chain.number import BACKLOG, END, MOST, address, response
@@ -24,33 +24,45 @@ def load() -> Any:
 mini = load()
 
 
+def receive(sock: socket.socket) -> Generator[Any, None, bytes]:
+    """The request of one connection; empty if the client has left."""
+    sock.setblocking(False)
+    received = b""
+    while END not in received and len(received) < MOST:
+        deadline = time.monotonic() + SECONDS
+        yield from mini.ready(sock, mini.READABLE, deadline)
+        data = sock.recv(MOST)
+        if not data:
+            return b""
+        received += data
+    return received
+
+
+def send(sock: socket.socket, text: bytes) -> Generator[Any, None, None]:
+    """Send all of it."""
+    while text:
+        try:
+            text = text[sock.send(text):]
+        except BlockingIOError:
+            deadline = time.monotonic() + SECONDS
+            yield from mini.ready(sock, mini.WRITABLE, deadline)
+
+
 def talk(sock: socket.socket) -> Generator[Any, None, None]:
     """Answer the request of one connection."""
-    received = b""
     try:
-        sock.setblocking(False)
-        while END not in received and len(received) < MOST:
-            deadline = time.monotonic() + SECONDS
-            yield from mini.ready(sock, mini.READABLE, deadline)
-            data = sock.recv(MOST)
-            if not data:
-                return
-            received += data
-        text = response(received)
-        while text:
-            try:
-                text = text[sock.send(text):]
-            except BlockingIOError:
-                deadline = time.monotonic() + SECONDS
-                yield from mini.ready(sock, mini.WRITABLE, deadline)
+        if request := (yield from receive(sock)):
+            yield from send(sock, response(request))
     except OSError:  # the client is gone, or too slow
         pass
     finally:
         sock.close()
 
 
-def main() -> Generator[Any, None, None]:
-    """Accept until a signal ends the process."""
+def main(
+    talk: Callable[[socket.socket], Generator[Any, None, None]]
+) -> Generator[Any, None, None]:
+    """Accept until a signal ends the process; talk: to each client."""
     listener = socket.create_server(address(), backlog=BACKLOG)
     listener.setblocking(False)
     while True:
@@ -65,4 +77,4 @@ def main() -> Generator[Any, None, None]:
 
 
 if __name__ == "__main__":
-    mini.loop.run(main())
+    mini.loop.run(main(talk))

@@ -60,6 +60,34 @@ def test_table(render: Render) -> None:
     assert "A &amp; B" in html and "Medians of 2 runs" in html
 
 
+def test_bars(render: Render, committed: Committed) -> None:
+    bars = ("```experimentbars\nrun: try\nsuite: scale\nfigure: cpu_us\n"
+            "title: CPU\ncaption: See <this>.\n```")
+    with pytest.raises(Exception, match="no cpu_us of node"):
+        render(bars)
+    committed.save("try", point("07", "1 worker", run_of(1000, 0.012)),
+                   point("nginx", "", run_of(2000, 0.005)))
+    html = render(bars)
+    assert "1 worker 12.0 µs; nginx 5.0 µs;" in html
+    assert "See &lt;this&gt;. <code>" in html
+
+
+def test_jitter_and_the_parts_of_the_cpu_time(
+    render: Render, committed: Committed
+) -> None:
+    one = run_of(1000, 0.012)
+    one.cpu_system, one.response_bytes = 0.004, 2_000.0
+    one.latency_ms = {"mean": 0.512, "stdev": 1.25, "p99": 0.04}
+    committed.save("try", point("07", "1 worker", one))
+    for name, shown in {
+        "cpu_us": "16.0 µs", "cpu_user_ms": "12.0 µs",
+        "cpu_system_ms": "4.0 µs", "sent_mb_per_second": "2.0",
+        "fine_mean": "0.51 ms", "stdev": "1.25 ms", "fine_p99": "0.040 ms",
+    }.items():
+        number = render(f"`#!num try:07[1 worker].scale.{name}`")
+        assert f">{shown}</data>".replace(" ", "\u00a0") in number, name
+
+
 def test_rows_in_the_order_asked(render: Render) -> None:
     chosen = FENCE.replace("mark:", "rows: 07[2 workers]; nginx\nmark:")
     html = render(chosen)

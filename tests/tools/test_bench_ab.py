@@ -27,15 +27,18 @@ def test_a_good_run() -> None:
     assert ab.parse(read("ok")) == (Run(
         "", requests=50, seconds=0.228, requests_per_second=219.77,
         body_bytes=249, response_bytes=300.0, latency_ms={
-            "min": 20, "mean": 21, "p50": 20, "p66": 21, "p75": 21,
-            "p80": 21, "p90": 21, "p95": 21, "p98": 22, "p99": 22, "max": 22,
+            "min": 20, "mean": 21, "stdev": 0.4, "p50": 20, "p66": 21,
+            "p75": 21, "p80": 21, "p90": 21, "p95": 21, "p98": 22, "p99": 22,
+            "max": 22,
         },
     ), True)
 
 
 @pytest.mark.parametrize(("name", "requests", "failed", "more"), [
     # ab prints no percentiles of a single request.
-    ("one_request", 1, 0, {"latency_ms": dict.fromkeys(LATENCIES, 5)}),
+    ("one_request", 1, 0, {
+        "latency_ms": {**dict.fromkeys(LATENCIES, 5), "stdev": 0.0},
+    }),
     # Ended by its time.
     ("keep_alive", 242, 0, {"ended": True}),
     # Answers that are errors are no failures,

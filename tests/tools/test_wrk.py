@@ -24,15 +24,15 @@ def test_every_figure_of_a_good_output() -> None:
     assert (run.failed, run.non_2xx, run.error, ended) == (0, 0, None, True)
     assert run.response_bytes == pytest.approx(9.48 * 2**20 / 27172)
     assert run.latency_ms == pytest.approx({
-        "mean": 0.63142, "p50": 0.312, "p75": 0.419, "p90": 1.31,
-        "p99": 4.55, "max": 8.68,
+        "mean": 0.63142, "stdev": 0.91, "p50": 0.312, "p75": 0.419,
+        "p90": 1.31, "p99": 4.55, "max": 8.68,
     })
 
 
 def test_what_goes_wrong_is_counted() -> None:
     errors, _ = wrk.parse(MISSING)  # printed without percentiles
     assert (errors.requests, errors.non_2xx) == (37104, 37104)
-    assert set(errors.latency_ms) == {"mean", "max"}
+    assert set(errors.latency_ms) == {"mean", "stdev", "max"}
     broken, _ = wrk.parse(RESETS)
     assert (broken.requests, broken.failed) == (879, 878)
     late, _ = wrk.parse(TOO_LATE)  # a response after the timeout is none

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from tools import peers
-from tools.bench import plan, preflight, table, wrk
+from tools.bench import plan, preflight, table, target, wrk
 from tools.bench.outcome import as_typed
 from tools.bench.peers import start
 from tools.bench.run import measure_all, skip, sweep
@@ -22,6 +22,7 @@ from tools.bench.session import (
     add_options,
     common_options,
     conduct,
+    number_option,
     servers_option,
 )
 from tools.common.files import DataError
@@ -102,7 +103,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "beside the reference (each a results.json, or its folder; one is "
         "a bar of its own, several are a band with its median)",
     )
-    add_options(parser, [servers_option([], (*SERVERS, *SKETCHES))])
+    mode(
+        "--target", metavar="URL", type=target.target,
+        help="a server that you have started elsewhere, "
+        f"{target.SAMPLE}: a small load from here, a minute at most; load "
+        "only machines of your own",
+    )
+    add_options(parser, [
+        number_option(
+            "--clients", 1, target.MOST_CLIENTS, None,
+            f"of --target, at a time (default: {target.CLIENTS}, at most "
+            f"{target.MOST_CLIENTS})",
+        ),
+        ("--yes", {
+            "action": "store_true",
+            "help": "the machine of --target is yours: do not ask",
+        }),
+        servers_option([], (*SERVERS, *SKETCHES)),
+    ])
     parser.add_argument(
         "--sketches", action="store_true",
         help="the sketches, too, with 10 clients (--full: always)",
@@ -149,6 +167,12 @@ def _check(options: argparse.Namespace) -> None:
             raise ValueError("--reference with --peers needs all peers")
         if not options.peers and (not options.full or options.only):
             raise ValueError("--reference needs --full, and all servers")
+    ours = options.only or options.repeats or options.output
+    if options.target and (ours or options.sketches):
+        raise ValueError("--target measures that server alone, once, and "
+                         "keeps nothing")
+    if not options.target and (options.clients or options.yes):
+        raise ValueError("--clients and --yes are those of --target")
     if options.beside:
         _check_beside(options)
 
@@ -179,8 +203,8 @@ def main(arguments: list[str]) -> int:
     """Measure as asked; returns the exit status.
 
     0: measured (rows may say that a server failed); 1: the site was not
-    built, or in a smoke run a server failed; 2: bad options; 130:
-    interrupted, what was measured is kept.
+    built, or in a smoke run or with --target a server failed; 2: bad
+    options; 130: interrupted, what was measured is kept.
     """
     console = a_console()
     if arguments and not arguments[0].startswith("-"):
@@ -190,6 +214,8 @@ def main(arguments: list[str]) -> int:
         paths = [str(path.resolve()) for path in options.beside]
         return _build_site(console, SEVEN_BESIDE=os.pathsep.join(paths))
     _catch_signals()
+    if options.target:
+        return target.measure(options, console)
     place = "peers" if options.peers else REFERENCE.name
     status = conduct(options.mode, options, _measure, place)
     # The site shows the committed run of the peers.

@@ -122,14 +122,15 @@ def _failed(text: str) -> int:
 
 
 def _latency(text: str) -> dict[str, float]:
-    """Milliseconds: min, mean, p50 and the other percentiles, max."""
+    """Milliseconds: min, mean, stdev, p50 and other percentiles, max."""
     row = re.search(
-        r"^Total:\s+(\d+)\s+(\d+)\s+[\d.]+\s+(\d+)\s+(\d+)\s*$", text, re.M
+        r"^Total:\s+(\d+)\s+(\d+)\s+([\d.]+)\s+(\d+)\s+(\d+)\s*$", text,
+        re.M,
     )
     if row is None:
         return {}
-    low, mean, median, high = map(float, row.groups())
-    found = {"min": low, "mean": mean, "p50": median}
+    low, mean, deviation, median, high = map(float, row.groups())
+    found = {"min": low, "mean": mean, "stdev": deviation, "p50": median}
     for percent in PERCENTILES:
         # ab prints no percentiles for a single request.
         value = _number(rf" +{percent}%", text)

@@ -145,7 +145,9 @@ def peers(peers: list[Peer], servers: list[Server]) -> list[Task]:
     return tasks
 
 
-def sweep_task(server: Server, clients: int, rates: list[float]) -> Task:
+def sweep_task(
+    server: Server | Peer, clients: int, rates: list[float]
+) -> Task:
     """The next point of a server's line.
 
     rates: requests/s of the points before it, with 1, 2, 4 ... clients.

@@ -1,10 +1,12 @@
 """Measures the suites of ./bench.sh: servers and peers side by side."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tools.bench import plan
 from tools.bench.session import Session, Work
 from tools.data.results import Point, Run
+from tools.peers import Peer
 from tools.servers import Server
 
 
@@ -35,29 +37,33 @@ def skip(session: Session, tasks: list[plan.Task], reason: str) -> None:
 
 
 def sweep(
-    session: Session, servers: list[Server], repeats: int,
-    limit: tuple[int, str],
+    session: Session, servers: Sequence[Server | Peer], repeats: int,
+    limit: tuple[int, str], levels: Sequence[int] = plan.SWEEP_CLIENTS,
+    step: Callable[[Server | Peer, int, list[float]], Work] | None = None,
 ) -> None:
     """More and more clients, each server as far as it survives.
 
-    limit: the most clients this machine can hold, and why.
+    limit: the most clients this machine can hold, and why; levels: how
+    many clients; step: a server's next point, and what measures it once,
+    by the rates of the points before it.
     """
     rates: dict[str, list[float]] = {s.name: [] for s in servers}
+    last: dict[str, Point] = {}
+    step = step or partial(_usual_step, session)
     alive = list(servers)
-    for clients in plan.SWEEP_CLIENTS:
+    for clients in levels:
         if clients > limit[0]:
-            for server in alive:
-                point = session.results.suite("sweep", server.name)[-1]
+            for point in (last[server.name] for server in alive):
                 point.end, point.reason = True, limit[1]
             session.say(f"[yellow]The sweep ends here: {limit[1]}.")
             break
         points = [
-            _step(session, plan.sweep_task(s, clients, rates[s.name]))
-            for s in alive
+            _patiently(*step(s, clients, rates[s.name])) for s in alive
         ]
         session.rounds(points, repeats)
         for server, (point, _) in zip([*alive], points, strict=True):
             judge(point)
+            last[server.name] = point
             rates[server.name].append(
                 point.median("requests_per_second") or 0.0
             )
@@ -70,9 +76,16 @@ def sweep(
     session.save()
 
 
-def _step(session: Session, task: plan.Task) -> Work:
-    """A point of the sweep; it is not repeated if it is too slow."""
-    point, measure = work(session, task)
+def _usual_step(
+    session: Session, server: Server | Peer, clients: int,
+    rates: list[float],
+) -> Work:
+    """The next point of the suite sweep."""
+    return work(session, plan.sweep_task(server, clients, rates))
+
+
+def _patiently(point: Point, measure: Callable[[], Run]) -> Work:
+    """A point of a sweep; it is not repeated if it is too slow."""
 
     def once() -> Run:
         one = measure()

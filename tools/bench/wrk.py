@@ -108,16 +108,16 @@ def _ms(number: str, unit: str) -> float:
 
 
 def _latency(text: str) -> dict[str, float]:
-    """Milliseconds: mean, max and, if printed, percentiles."""
-    row = re.search(rf"^    Latency +{TIME} +\S+ +{TIME} ", text, re.M)
+    """Milliseconds: mean, stdev, max and, if printed, percentiles."""
+    row = re.search(rf"^    Latency +{TIME} +{TIME} +{TIME} ", text, re.M)
     if row is None:
         return {}
-    found = {"mean": _ms(row[1], row[2])}
+    found = {"mean": _ms(row[1], row[2]), "stdev": _ms(row[3], row[4])}
     for percent in PERCENTILES:
         line = re.search(rf"^ +{percent}% +{TIME}\s*$", text, re.M)
         if line:
             found[f"p{percent}"] = _ms(line[1], line[2])
-    return found | {"max": _ms(row[3], row[4])}
+    return found | {"max": _ms(row[5], row[6])}
 
 
 def _why_none(text: str) -> str:

@@ -53,6 +53,12 @@ RUNS: dict[str, tuple[str, ...]] = {
         "labs/gil/lab.py",
     ),
     "labs-chain": ("labs chain --repeats 5", "06_asyncio/coroutines.py"),
+    "labs-connections": (
+        "labs connections", "06_asyncio/coroutines.py", CORES,
+    ),
+    "labs-wsgi": (
+        "labs wsgi", "06_asyncio/coroutines.py", "labs/wsgi/on_coroutines.py",
+    ),
     "labs-database": (
         "labs database", "labs/database/lab.py",
         "03_threading/server.py", "03_threading/pool.py",
@@ -66,6 +72,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "labs inside", "02_sockets/server.py", THREADS,
         "04_selectors/server.py", "06_asyncio/server.py",
     ),
+    "labs-receive": ("labs receive", "labs/receive/lab.py"),
     "wire": ("wire", *(server.file for server in SERVERS[:3])),
 }  # fmt: skip
 

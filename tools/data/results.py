@@ -80,9 +80,11 @@ class Run:
         """A figure by name, derived ones included; None: not measured.
 
         Names: any number field above; ``p50`` and the other keys of
-        latency_ms; ``cpu_ms`` (CPU milliseconds per request); ``cores``
-        (CPU seconds per second: how many cores the server kept busy);
-        ``calls_per_request``. Raises KeyError for an unknown name.
+        latency_ms; ``cpu_ms`` (CPU milliseconds per request), and of it
+        ``cpu_user_ms`` and ``cpu_system_ms``; ``cores`` (CPU seconds per
+        second: how many cores the server kept busy);
+        ``calls_per_request``; ``sent_mb_per_second`` (megabytes of
+        responses). Raises KeyError for an unknown name.
         """
         if name in LATENCIES:
             return self.latency_ms.get(name)
@@ -91,6 +93,12 @@ class Run:
             cpu = self.cpu_user + (self.cpu_system or 0.0)
         if name == "cpu_ms":
             return _per(None if cpu is None else 1000 * cpu, self.requests)
+        if name in ("cpu_user_ms", "cpu_system_ms"):
+            part: float | None = getattr(self, name.removesuffix("_ms"))
+            return _per(None if part is None else 1000 * part, self.requests)
+        if name == "sent_mb_per_second":
+            sent = self.requests * (self.response_bytes or 0.0) / 1e6
+            return _per(sent or None, self.seconds)
         if name == "cores":
             return _per(cpu, self.seconds)
         if name == "calls_per_request":
@@ -109,8 +117,8 @@ def _per(amount: float | None, number: float) -> float | None:
 
 
 LATENCIES = (
-    "min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99",
-    "max",
+    "min", "mean", "stdev", "p50", "p66", "p75", "p80", "p90", "p95", "p98",
+    "p99", "max",
 )
 NUMBERS = {
     each.name for each in fields(Run)

@@ -112,7 +112,8 @@ def values(point: Point, name: str) -> list[float]:
         rates = point.values("requests_per_second")
         return [r / point.possible for r in rates] if point.possible else []
     try:
-        return point.values("cpu_ms" if name == "cpu_us" else name)
+        same = {"cpu_us": "cpu_ms"}.get(name, name.removeprefix("fine_"))
+        return point.values(same)
     except KeyError:  # only some runs of an experiment have it
         return []
 

@@ -1,4 +1,4 @@
-"""The labs' own fences: gil, frames, database, inside and hosts.
+"""The labs' own fences: gil, frames, database, connections and others.
 
 The data are docs/data/labs-NAME and docs/data/hosts. Whatever a lab is
 about, a fence picks rows of points, and shows one figure of them as bars
@@ -23,7 +23,10 @@ from tools.site.fence_call import fence, uid
 from tools.site.figures import DASH, cell, required, value, values
 
 GIL, FRAMES, DATABASE = "labs-gil", "labs-frames", "labs-database"
-INSIDE, HOSTS = "labs-inside", "hosts"
+INSIDE, HOSTS, CONNECTIONS = "labs-inside", "hosts", "labs-connections"
+# What the line of another server looks like: that of ours with its idea.
+LOOKS = {"coroutines": "06-coroutines", "asyncio": "06", "gevent": "03",
+         "tornado": "05", "node": "04", "07": "07"}
 SECOND = {"2 CPUs", "huge pages"}  # bars of a kind of their own
 CPUS = [("bar", "upper bar: one CPU"), ("mark", "lower bar: two CPUs")]
 SHAPES = {"one": "one process", "two": "two processes"}
@@ -216,6 +219,24 @@ def _line(points: list[Point], handlers: list[str]) -> sweep.Line:
     return sweep.Line(replace(server, name=name), points)
 
 
+# More and more connections ------------------------------------------------
+
+
+def _connections(chosen: dict[str, str], md: Any) -> str:
+    """Requests/s over connections, a line a server."""
+    lines: dict[str, list[Point]] = {}
+    for point in experiments.points(CONNECTIONS, CONNECTIONS):
+        if point.status != "skipped":
+            lines.setdefault(point.server, []).append(point)
+    drawn = [
+        sweep.Line(replace(by_name(LOOKS[name]), name=name), points)
+        for name, points in lines.items()
+    ]
+    caption = experiments.caption(CONNECTIONS, chosen.get("caption", ""))
+    ident = uid(md, "connections")
+    return sweep.sweep(ident, chosen["title"], drawn, caption)
+
+
 # A look inside, and several hosts -----------------------------------------
 
 
@@ -277,6 +298,7 @@ def _listed(chosen: dict[str, str], key: str) -> list[str]:
 gil = fence(_gil, "figure title", "caption")
 frames = fence(_frames, "title part shape", "variants show caption")
 database = fence(_database, "suite show title", "figure clients caption")
+connections = fence(_connections, "title", "caption")
 inside = fence(_inside, "tool", "caption")
 hosts = fence(
     _hosts, "title part rows", "figure show point bars what caption"

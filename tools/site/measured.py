@@ -138,6 +138,22 @@ def _experiment(chosen: dict[str, str], md: Any) -> str:
     )
 
 
+def _experimentbars(chosen: dict[str, str], md: Any) -> str:
+    """A bar of one figure for each point of such a run."""
+    name, suite, figure = chosen["run"], chosen["suite"], chosen["figure"]
+    points = experiments.points(name, suite)
+    for point in points:
+        figures.required(point, figure)
+    return charts.row_chart(
+        uid(md, "experimentbars", name, suite, figure), chosen["title"],
+        figure, [
+            charts.Row(point.variant or point.server, [charts.Bar(point)])
+            for point in points
+        ],
+        [], experiments.caption(name, chosen.get("caption", "")), "What",
+    )
+
+
 def _machine(chosen: dict[str, str], md: Any) -> str:
     """Where, when and with what the numbers were measured."""
     return result_tables.machine()
@@ -176,6 +192,7 @@ abtable = fence(_abtable, "servers suite", "clients mark caption columns")
 experiment = fence(
     _experiment, "run suite figures", "against mark rows clients caption",
 )
+experimentbars = fence(_experimentbars, "run suite figure title", "caption")
 machine = fence(_machine)
 raw = fence(_raw, "server suite")
 ablines = fence(_ablines, "server suite from to")

@@ -96,6 +96,14 @@ class _Axes:
         self.low, self.high = min(ends) / 1.3, max(ends) * 1.15
         self.delay = next((p.delay for p in points if p.delay), None)
 
+    @property
+    def rates(self) -> list[float]:
+        """Where grid lines go: 1, 10 ..., or 1, 2, 5, 10 if few fit."""
+        tens = svg.powers(self.low / 10, self.high, 10)
+        factors = (1, 2, 5) if self.high < 100 * self.low else (1,)
+        every = [factor * ten for ten in tens for factor in factors]
+        return [rate for rate in every if self.low <= rate <= self.high]
+
     def x(self, clients: float) -> float:
         """Percent of the width."""
         return 100 * math.log(clients) / math.log(self.clients)
@@ -145,7 +153,7 @@ def sweep(uid: str, title: str, lines: list[Line], caption: str) -> str:
     ]
     traces = [trace for trace in every if trace.places]
     ends = [trace for trace in traces if not trace.who]
-    keys = [("ideal", POSSIBLE)]
+    keys = [("ideal", POSSIBLE)] * (axes.delay is not None)
     if any(line.own for line in lines):
         keys += beside_keys("ownline")
     if any(trace.line.end for trace in ends):

@@ -46,7 +46,12 @@ CELLS: dict[str, Cell] = {
     "requests/s": spread("requests_per_second"),
     "possible": lambda p: f"{p.possible or 0:,.0f}",
     "mean ms": figure("mean", "{:.2f}"),
+    "stdev ms": figure("stdev", "{:.2f}"),
     "p99 ms": figure("p99", "{:.2f}"),
+    "max ms": figure("max", "{:.2f}"),
+    "MB/s": figure("sent_mb_per_second", "{:.1f}"),
+    "user us": figure("cpu_user_ms", "{:.1f}", 0.001),
+    "system us": figure("cpu_system_ms", "{:.1f}", 0.001),
     "CPU us": spread("cpu_ms", "{:.2f}", 0.001),
     "speed-up": spread("speed_up_times", "{:.2f}"),
     "cores": figure("cores", "{:.2f}"),
@@ -454,7 +459,8 @@ EXPERIMENTS = {
     "static": Experiment(
         "a static page of 6.7 kB, as PyParallel was measured (5 minutes)",
         (seconds_option(10),), static,
-        ("requests/s", "mean ms", "p99 ms", "CPU us", "MB", "failed"),
+        ("requests/s", "MB/s", "mean ms", "stdev ms", "p99 ms", "max ms",
+         "user us", "system us", "MB", "failed"),
         repeats=3,
     ),
     "threads": Experiment(

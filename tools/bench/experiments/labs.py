@@ -16,7 +16,10 @@ from tools.bench.session import add_options, conduct, some_of
 
 LABS = {
     name: importlib.import_module(f"labs.{name}.measure")
-    for name in ("chain", "database", "frames", "gil", "hosts", "inside")
+    for name in (
+        "chain", "connections", "database", "frames", "gil", "hosts",
+        "inside", "receive", "wsgi",
+    )
 }
 PLACE = "labs-NAME"
 HELP = f"the labs of the pages: {', '.join(LABS)}, or some of them"

@@ -1,0 +1,1 @@
+"""The lab about more and more connections, to coroutine servers and 07."""

@@ -1,0 +1,1 @@
+"""The lab about the size that a program gives to recv."""

@@ -1,0 +1,1 @@
+"""The lab about the price of WSGI: the numbered pages behind it."""
