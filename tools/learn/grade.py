@@ -168,7 +168,7 @@ def grade_one(
             report = examine(
                 exercise, Path(given.name), seed=options.seed,
                 longest=options.seconds, look=look,
-                caged=not options.unprotected,
+                caged=not options.unprotected, shuffled=True,
             )
     except RefusedError as error:
         report.trouble, report.state = str(error), error.state
@@ -181,6 +181,7 @@ def tidy(report: Report) -> Report:
     """The same, with what a submission has said fit to be shown."""
     report.trouble = clean(report.trouble)
     for outcome in report.outcomes:
+        outcome.name, outcome.title = clean(outcome.name), clean(outcome.title)
         outcome.expected = clean(outcome.expected)
         outcome.story = [clean(s) for s in outcome.story[:SHOWN_LINES]]
         outcome.wrote = []  # for the student's eyes
