@@ -24,9 +24,15 @@ import yaml  # type: ignore[import-untyped]
 
 from tests.marks import Patch, Said
 from tools.common.launch import eventually
-from tools.learn import cage, exercises, handed_in, student
+from tools.learn import cage, exercises, grade, handed_in, student
 from tools.learn.__main__ import main, read_words
-from tools.learn.examine import LONGEST, examine, processes
+from tools.learn.examine import (
+    LONGEST,
+    Report,
+    examine,
+    processes,
+    read_outcomes,
+)
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -280,6 +286,105 @@ def test_what_is_not_understood_is_named(group: Class) -> None:
         "nothing found in",
     ):
         assert said in group.said, said
+
+
+def test_what_is_no_program_is_not_run(group: Class) -> None:
+    for name, data in (
+        ("anna/02.1.zip", b"PK\3\4"), ("ben/02.1.ipynb", b"{}"),
+        ("cleo/02.1/server.py", b"PK\3\4" + bytes(100)),
+        ("dora/02.1/server.py", b'{\n "cells": [],\n "nbformat": 4\n}'),
+        ("emil/02.1.pdf", b"%PDF"), ("emil/02.1.py", b"import helper\n"),
+        ("emil/helper.py", b""),
+    ):
+        path = group.students / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    results = group.grade("--csv", "all.csv", status=2)
+    assert {name: r["state"] for name, r in results.items()} == {
+        "anna": "unclear", "ben": "unclear", "cleo": "unclear",
+        "dora": "unclear", "emil": "failed",
+    }
+    for said in ("anna: not understood: 02.1.zip",
+                 "cleo: not understood: 02.1/server.py is an archive",
+                 "dora: not understood: 02.1/server.py is a notebook"):
+        assert said in group.said, said
+    assert "only the file itself is graded" in text_of(results["emil"])
+    rows = csv.DictReader((group.folder / "all.csv").open())
+    assert [row["minutes_passed"] for row in rows] == ["", "", "", "", "0"]
+
+
+def test_what_to_look_at(group: Class) -> None:
+    group.hand_in("anna", SOLUTION)
+    group.hand_in("ben", "import base64, os\nexec(base64.b64decode(''))\n")
+    group.hand_in("cleo", STARTER)
+    looks = {n: r["look"] for n, r in group.grade().items()}
+    assert looks == {
+        "anna": ["the same as a solution"], "ben": ["base64", "exec"],
+        "cleo": [],
+    }
+    assert "02.1: base64 exec" in group.said
+
+
+def test_resume_grades_what_may_change(
+    group: Class, monkeypatch: Patch
+) -> None:
+    group.hand_in("anna", SOLUTION)
+    group.hand_in("ben", STARTER)
+    group.hand_in("cleo", "x = (\n")
+    graded: list[str] = []
+
+    def counted(*words: Any, **more: Any) -> Report:
+        graded.append(Path(words[1]).read_text())
+        return examine(*words, **more)
+
+    monkeypatch.setattr(grade, "examine", counted)
+    first = group.grade("--resume")
+    assert {*graded} == {SOLUTION, STARTER, "x = (\n"}
+    seed = json.loads(group.json.read_text())["seed"]
+    graded.clear()
+    again = group.grade("--resume")
+    assert graded == [STARTER]
+    assert json.loads(group.json.read_text())["seed"] == seed
+    assert again["anna"] == first["anna"] and again["cleo"] == first["cleo"]
+    group.hand_in("anna", SOLUTION + "# another\n")
+    graded.clear()
+    group.grade("--resume")
+    assert {*graded} == {SOLUTION + "# another\n", STARTER}
+    group.json.write_text("[]")
+    said = group.run("students/anna", "--json", "graded.json", "--resume",
+                     status=2)
+    assert "graded.json is no result of a grading" in said
+
+
+def test_what_was_graded_is_kept(group: Class, monkeypatch: Patch) -> None:
+    for name in ("anna", "ben"):
+        group.hand_in(name, SOLUTION if name == "anna" else STARTER)
+
+    def interrupted(*words: Any, **more: Any) -> Report:
+        if Path(words[1]).read_text() == STARTER:
+            raise KeyboardInterrupt
+        return examine(*words, **more)
+
+    monkeypatch.setattr(grade, "examine", interrupted)
+    group.run("students/anna", "students/ben", "--json", "graded.json",
+              "--jobs", "1", status=130)
+    found = json.loads(group.json.read_text())["students"]
+    assert [s["results"][0]["state"] for s in found] == ["passed", "unclear"]
+
+
+def test_results_are_read_as_data(tmp_path: Path) -> None:
+    good = {"name": "a", "title": "t", "passed": True, "seconds": 1}
+    lines = [["a", "b"], good, good | {"name": "c"}, good | {"passed": 1},
+             {"name": "b"}, [], "x", 7,
+             *(good | {"name": "b", "seconds": s} for s in ("x", 1e999))]
+    file = tmp_path / "outcomes"
+    text = "\n".join(map(json.dumps, lines)) + "\n\xff{\n" + "[" * 100_000
+    file.write_bytes(text.encode("latin-1") + b" " * (2 << 20))
+    report = Report("02.1", "")
+    with file.open() as opened:
+        read_outcomes(report, opened.fileno())
+    assert report.total == 2
+    assert [(o.name, o.passed) for o in report.outcomes] == [("a", False)]
 
 
 # Hostile submissions -------------------------------------------------------

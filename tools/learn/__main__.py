@@ -294,6 +294,11 @@ def show_hint(options: argparse.Namespace) -> int:
 def show_solution(options: argparse.Namespace) -> int:
     """One way to do it, after it was passed or with --give-up."""
     exercise = one(options)
+    if not exercise.solution.exists():
+        raise DeskError(
+            f"the solution of {exercise.id} is not part of this copy: ask "
+            "your teacher"
+        )
     note = desk.note(exercise)
     if options.give_up and not note.passed:
         note.given_up = True

@@ -31,6 +31,8 @@ from tools.servers import ROOT
 MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
 LONGEST = 300.0  # seconds for all tests of an exercise
 LOOK_SECONDS = 0.25  # between two looks at them
+NO_OUTCOME = (ValueError, TypeError, LookupError, AttributeError,
+              RecursionError)
 OUTCOMES_BYTES = 1 << 20  # of all that the tests say
 SAID_BYTES = 4000  # of the end of what pytest prints
 Look = Callable[[psutil.Process], str]
@@ -62,7 +64,8 @@ class Report:
 
     state: passed or failed; of what was handed in also missing, or unclear
     where it was not understood; total: how many tests there are; trouble:
-    why they could not run, or not all of them; "" if they did.
+    why they could not run, or not all of them; "" if they did; look: what
+    to look at in the file; key: says when the same would come out again.
     """
 
     exercise: str
@@ -71,6 +74,8 @@ class Report:
     outcomes: list[Outcome] = field(default_factory=list)
     total: int = 0
     trouble: str = ""
+    look: list[str] = field(default_factory=list)
+    key: str = ""
 
     @property
     def passed(self) -> bool:
@@ -175,25 +180,28 @@ def read_outcomes(report: Report, descriptor: int) -> None:
     data, and what is no outcome of a test is left out.
     """
     lines = os.pread(descriptor, OUTCOMES_BYTES, 0).splitlines()
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(*NO_OUTCOME):
         names = [str(name) for name in json.loads(lines[0])] if lines else []
         report.total = len(names)
         found = {}
         for line in lines[1:]:
-            with contextlib.suppress(ValueError, TypeError, KeyError):
+            with contextlib.suppress(*NO_OUTCOME):
                 outcome = outcome_of(json.loads(line))
                 found[outcome.name] = outcome
         report.outcomes = [found[name] for name in names if name in found]
 
 
 def outcome_of(data: dict[str, Any]) -> Outcome:
-    """An outcome from JSON. Raises one of three errors if it is none."""
+    """An outcome from JSON. Raises one of `NO_OUTCOME` if it is none."""
+    seconds = float(data["seconds"])
+    if not 0 <= seconds < LONGEST * 100:  # NaN is no JSON for others
+        raise ValueError(seconds)
     texts = {
         k: str(data.get(k, "")) for k in ("name", "title", "expected", "came")
     }
     lists = {k: [str(x) for x in data.get(k, [])] for k in ("story", "wrote")}
     return Outcome(
-        passed=data["passed"] is True, seconds=float(data["seconds"]),
+        passed=data["passed"] is True, seconds=seconds,
         **texts, **lists,  # type: ignore[arg-type]
     )
 
