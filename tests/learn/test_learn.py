@@ -458,3 +458,40 @@ def test_what_stands_below_is_there_meanwhile(tmp_path: Path) -> None:
         assert not program.left("log.txt")
         assert program.path.with_name("log.txt").exists()
     assert program.values() == {"SAYS": 1}
+
+
+@pytest.mark.thorough
+def test_a_handout_works_without_solutions(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no history: the handout has the files that git knows")
+
+    def run(folder: Path, *words: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.learn", *words], cwd=folder,
+            capture_output=True, text=True, check=False,
+            env=os.environ | {"SEVEN_CALLER": str(tmp_path)},
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == status and "Traceback" not in said, said
+        return said
+
+    copy = tmp_path / "händ out"
+    run(ROOT, "handout", copy.name)
+    assert "is there already" in run(ROOT, "handout", copy.name, status=2)
+    found = [str(p.relative_to(copy)) for p in copy.rglob("*") if p.is_file()]
+    assert not re.search(r"(solution|another)\.py|\.git/", "\n".join(found))
+    text = "\n".join(
+        (copy / name).read_text("utf-8", "replace") for name in found
+        if name.endswith((".md", ".py", ".toml"))
+    )
+    for each in exercises.everything():
+        assert each.solution.read_text("utf-8") not in text
+    run(copy, "start", "03.3")
+    run(copy, "check", "03.3", status=1)
+    assert "ask your teacher" in run(copy, "solution", "03.3", status=2)
+    mine = f"{copy.name}/my/03.3/"
+    (tmp_path / "anna").mkdir()
+    shutil.copytree(tmp_path / mine, tmp_path / "anna" / "03.3")
+    said = run(copy, "grade", "anna", "--unprotected")
+    assert "anna 03.3: failed" in said
+    assert "git does not know" in run(copy, "handout", "more", status=2)
