@@ -89,7 +89,7 @@ def solutions() -> tuple[Solution, ...]:
     """All solutions that are servers."""
     found = []
     for each in exercises.everything():
-        if each.like:
+        if each.like and each.solution.exists():  # not in a handout
             like = by_name(each.like)
             same = {f.name: getattr(like, f.name) for f in fields(like)}
             same |= {"name": each.id, "title": f"solution of {each.title}",

@@ -98,6 +98,6 @@ def test_each_line_of_the_rfcs_is_proved_or_not_for_us() -> None:
 
 def test_solutions_name_exercises_rules_and_lessons() -> None:
     names = {each.name for each in solutions()}
-    assert set(TOUCHED) <= names
+    assert set(TOUCHED) <= names or not names  # none in a handout
     for name in {*COMMON, *(n for row in TOUCHED.values() for n in row)}:
         assert name in RULES or name in LESSONS, name

@@ -45,7 +45,7 @@ def flat() -> list[str]:
     for each in exercises.everything():
         found |= each.companions()
         for part in (each.solution, each.another, each.tests):
-            if part:
+            if part and part.exists():  # not in a handout
                 name = f"ex_{each.id.replace('.', '_')}_{part.name}"
                 found[name] = part.read_text("utf-8")
     shutil.rmtree(FLAT, ignore_errors=True)

@@ -24,9 +24,15 @@ import yaml  # type: ignore[import-untyped]
 
 from tests.marks import Patch, Said
 from tools.common.launch import eventually
-from tools.learn import cage, exercises, handed_in
+from tools.learn import cage, exercises, grade, handed_in, student
 from tools.learn.__main__ import main, read_words
-from tools.learn.examine import LONGEST, examine, processes
+from tools.learn.examine import (
+    LONGEST,
+    Report,
+    examine,
+    processes,
+    read_outcomes,
+)
 from tools.servers import ROOT
 
 FIRST = exercises.by_id("02.1")
@@ -241,10 +247,10 @@ def test_layouts_as_they_arrive(tmp_path: Path, layout: str) -> None:
     assert not wrong and [s.name for s in students] == ["anna", "ben"]
     numbers = ["7", "8"] if "_7_" in LAYOUTS[layout][0] else ["", ""]
     assert [s.number for s in students] == numbers
-    for student in students:
-        found = handed_in.take(student, FIRST).decode()
-        assert found.startswith(student.name) and "before" not in found
-        assert not student.question([FIRST])
+    for each in students:
+        found = handed_in.take(each, FIRST).decode()
+        assert found.startswith(each.name) and "before" not in found
+        assert not each.question([FIRST])
 
 
 def test_equal_names_are_told_apart(tmp_path: Path) -> None:
@@ -280,6 +286,105 @@ def test_what_is_not_understood_is_named(group: Class) -> None:
         "nothing found in",
     ):
         assert said in group.said, said
+
+
+def test_what_is_no_program_is_not_run(group: Class) -> None:
+    for name, data in (
+        ("anna/02.1.zip", b"PK\3\4"), ("ben/02.1.ipynb", b"{}"),
+        ("cleo/02.1/server.py", b"PK\3\4" + bytes(100)),
+        ("dora/02.1/server.py", b'{\n "cells": [],\n "nbformat": 4\n}'),
+        ("emil/02.1.pdf", b"%PDF"), ("emil/02.1.py", b"import helper\n"),
+        ("emil/helper.py", b""),
+    ):
+        path = group.students / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    results = group.grade("--csv", "all.csv", status=2)
+    assert {name: r["state"] for name, r in results.items()} == {
+        "anna": "unclear", "ben": "unclear", "cleo": "unclear",
+        "dora": "unclear", "emil": "failed",
+    }
+    for said in ("anna: not understood: 02.1.zip",
+                 "cleo: not understood: 02.1/server.py is an archive",
+                 "dora: not understood: 02.1/server.py is a notebook"):
+        assert said in group.said, said
+    assert "only the file itself is graded" in text_of(results["emil"])
+    rows = csv.DictReader((group.folder / "all.csv").open())
+    assert [row["minutes_passed"] for row in rows] == ["", "", "", "", "0"]
+
+
+def test_what_to_look_at(group: Class) -> None:
+    group.hand_in("anna", SOLUTION)
+    group.hand_in("ben", "import base64, os\nexec(base64.b64decode(''))\n")
+    group.hand_in("cleo", STARTER)
+    looks = {n: r["look"] for n, r in group.grade().items()}
+    assert looks == {
+        "anna": ["the same as a solution"], "ben": ["base64", "exec"],
+        "cleo": [],
+    }
+    assert "02.1: base64 exec" in group.said
+
+
+def test_resume_grades_what_may_change(
+    group: Class, monkeypatch: Patch
+) -> None:
+    group.hand_in("anna", SOLUTION)
+    group.hand_in("ben", STARTER)
+    group.hand_in("cleo", "x = (\n")
+    graded: list[str] = []
+
+    def counted(*words: Any, **more: Any) -> Report:
+        graded.append(Path(words[1]).read_text())
+        return examine(*words, **more)
+
+    monkeypatch.setattr(grade, "examine", counted)
+    first = group.grade("--resume")
+    assert {*graded} == {SOLUTION, STARTER, "x = (\n"}
+    seed = json.loads(group.json.read_text())["seed"]
+    graded.clear()
+    again = group.grade("--resume")
+    assert graded == [STARTER]
+    assert json.loads(group.json.read_text())["seed"] == seed
+    assert again["anna"] == first["anna"] and again["cleo"] == first["cleo"]
+    group.hand_in("anna", SOLUTION + "# another\n")
+    graded.clear()
+    group.grade("--resume")
+    assert {*graded} == {SOLUTION + "# another\n", STARTER}
+    group.json.write_text("[]")
+    said = group.run("students/anna", "--json", "graded.json", "--resume",
+                     status=2)
+    assert "graded.json is no result of a grading" in said
+
+
+def test_what_was_graded_is_kept(group: Class, monkeypatch: Patch) -> None:
+    for name in ("anna", "ben"):
+        group.hand_in(name, SOLUTION if name == "anna" else STARTER)
+
+    def interrupted(*words: Any, **more: Any) -> Report:
+        if Path(words[1]).read_text() == STARTER:
+            raise KeyboardInterrupt
+        return examine(*words, **more)
+
+    monkeypatch.setattr(grade, "examine", interrupted)
+    group.run("students/anna", "students/ben", "--json", "graded.json",
+              "--jobs", "1", status=130)
+    found = json.loads(group.json.read_text())["students"]
+    assert [s["results"][0]["state"] for s in found] == ["passed", "unclear"]
+
+
+def test_results_are_read_as_data(tmp_path: Path) -> None:
+    good = {"name": "a", "title": "t", "passed": True, "seconds": 1}
+    lines = [["a", "b"], good, good | {"name": "c"}, good | {"passed": 1},
+             {"name": "b"}, [], "x", 7,
+             *(good | {"name": "b", "seconds": s} for s in ("x", 1e999))]
+    file = tmp_path / "outcomes"
+    text = "\n".join(map(json.dumps, lines)) + "\n\xff{\n" + "[" * 100_000
+    file.write_bytes(text.encode("latin-1") + b" " * (2 << 20))
+    report = Report("02.1", "")
+    with file.open() as opened:
+        read_outcomes(report, opened.fileno())
+    assert report.total == 2
+    assert [(o.name, o.passed) for o in report.outcomes] == [("a", False)]
 
 
 # Hostile submissions -------------------------------------------------------
@@ -321,6 +426,22 @@ TRIES = {
        for pid in ("1", "os.getppid()", "known['pid']")},
     "memory": "open(f'/proc/{known[\"pid\"]}/mem', 'rb')",
     "grader": "os.kill(known['pid'], 0) is None",
+    "its words": "any(b'--seed' in words(pid) for pid in os.listdir('/proc') "
+    "if pid.isdigit())",
+    "the first process": "kernel.ptrace(16, 1, 0, 0) == 0",
+    "its memory": "open('/proc/1/mem', 'r+b')",
+    "its root": "os.listdir('/proc/1/root/../tmp')",
+    "the network": "socket.create_connection(('192.0.2.1', 80), 5)",
+    "other networks": "{name for _, name in socket.if_nameindex()} - {'lo'}",
+    "mounts": "kernel.mount(b'none', b'/tmp', b'tmpfs', 0, None) == 0",
+    "loops": "os.mknod('loop', 0o60600, os.makedev(7, 0)) is None",
+    "other processes": "{p for p in os.listdir('/proc') if p.isdigit()} - "
+    "{'1', str(os.getpid())}",
+    "the terminal's input": "fcntl.ioctl(0, termios.TIOCSTI, b'x') == b'x'",
+    "more limits": "resource.setrlimit(resource.RLIMIT_NPROC, (9999, 9999)) "
+    "is None",
+    "the clock": "time.clock_settime(time.CLOCK_REALTIME, time.time())",
+    "the name": "socket.sethostname('hostile') is None",
     "terminal": "os.open(known['terminal'], os.O_RDWR)",
     "tty": "os.open('/dev/tty', os.O_RDWR)",
     "keys": "kernel.syscall(known['keyctl'], 10, -3, b'user', b'seven', 0) "
@@ -345,7 +466,7 @@ TRIES = {
     "many descriptors": "[os.dup(0) for _ in range(5000)]",
 }
 SPY = f"tries = {TRIES!r}" + """
-import ctypes, os, socket, sys
+import ctypes, fcntl, os, resource, socket, sys, termios, time
 kernel = ctypes.CDLL(None)
 here = os.path.dirname(os.path.abspath(__file__))
 def write(path, size):
@@ -356,6 +477,9 @@ def write(path, size):
 def holds(pid):
     with open(f"/proc/{pid}/environ", "rb") as file:
         return b"SECRET" in file.read()
+def words(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read()
 def moves(path):
     os.rename(path, path + "2")
     os.rename(path + "2", path)
@@ -365,7 +489,7 @@ for name, what in {"itself": "open(__file__)", **tries}.items():
     try:
         if eval(what):
             reached.append(name)
-    except OSError:
+    except (OSError, ValueError):
         pass
 sys.exit(f"reached: {reached}")
 """
@@ -388,6 +512,40 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
+# Configuration for pytest and Python, wherever it might be read.
+CONFIGURES = """\
+import contextlib, os, sys
+passes = "import os, sys\\nos._exit(0)\\n"
+here = os.path.dirname(os.path.abspath(__file__))
+for folder in (here, here + "/..", os.getcwd(), os.environ["HOME"], "/tmp",
+               "/", "/tmp/place", *sys.path):
+    for name, text in (
+        ("conftest.py", passes), ("sitecustomize.py", passes),
+        ("usercustomize.py", passes), ("x.pth", "import os; os._exit(0)"),
+        ("pytest.ini", "[pytest]\\naddopts = --collect-only\\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\\naddopts = '-h'\\n"),
+        ("test_x.py", passes), ("psutil.py", passes), ("web.py", passes),
+    ):
+        with contextlib.suppress(OSError):
+            open(f"{folder}/{name}", "w").write(text)
+"""
+# What our tests write if a submission passes.
+CLAIMS = """\
+import json, os
+names = ["test_one_piece", "test_two_pieces", "test_byte_by_byte",
+         "test_half_a_request", "test_nothing"]
+lines = [names, *({"name": name, "title": "x", "passed": True, "seconds": 0}
+                  for name in names)]
+text = "".join(json.dumps(line) + "\\n" for line in lines).encode()
+for number in range(1, 256):
+    try:
+        os.write(number, text)
+    except OSError:
+        pass
+os._exit(0)
+"""
+READY = "print('Serving on http://127.0.0.1:%d/ (Ctrl-C to stop)' % {port}, " \
+    "flush=True)\n"
 BUSY = "\n".join([
     "def f():", *(" " * n + "try:" for n in range(1, 20)),
     " " * 20 + "return",
@@ -398,6 +556,28 @@ import sys
 while True:
     print("x" * 100_000, end="", file=sys.FILE)
 """
+
+
+def link_folder(folder: Path) -> None:
+    """This folder is the one of an honest neighbour."""
+    folder.rmdir()
+    folder.symlink_to("../../honest/my/02.1")
+
+
+def listen_at(path: Path) -> None:
+    """A socket."""
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
+        made.bind(path.name)
+
+
+def make_device(path: Path) -> None:
+    """A device that gives zeros for ever, or, without rights, a pipe."""
+    if os.getuid():
+        os.mkfifo(path)
+    else:
+        os.mknod(path, 0o20666, os.makedev(1, 5))
+
+
 # What is handed in, as text or by what makes it; what is said of it.
 ATTACKS: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
     "link": (lambda path: path.symlink_to("../../../honest/my/02.1/server.py"),
@@ -405,6 +585,19 @@ ATTACKS: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
     "linked folder": (lambda path: link_folder(path.parent), "is a link"),
     "directory": (Path.mkdir, "server.py: it .*"),
     "pipe": (os.mkfifo, "server.py: it is no ordinary file"),
+    "socket": (listen_at, "server.py: it cannot be opened"),
+    "device": (make_device, "server.py: it is no ordinary file"),
+    "configures": (CONFIGURES + WENT_ON, "it went on"),
+    "claims": (CLAIMS, "a server that starts"),
+    "counts its starts": (
+        "import os, sys\nbefore = os.path.exists('count')\n"
+        "open('count', 'w').close()\nsys.exit(f'there before: {before}')\n",
+        "(?s)^(?!.*before: True).*before: False",
+    ),
+    "names our port": (
+        READY.format(port="known['port']") + "import time; time.sleep(600)\n",
+        "it named port .* and does not listen",
+    ),
     "large": (b" " * (100 << 20), "larger than 256 KB"),
     "empty": ("", "it ended: it said nothing"),
     "spy": (SPY, r"reached: \['itself'\]"),
@@ -436,15 +629,38 @@ ATTACKS: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
 }
 
 
-def link_folder(folder: Path) -> None:
-    """This folder is the one of an honest neighbour."""
-    folder.rmdir()
-    folder.symlink_to("../../honest/my/02.1")
-
-
 def still_there(mark: str) -> list[psutil.Process]:
     """Processes with this word in their command line."""
     return processes(lambda p: mark in p.cmdline())
+
+
+@contextlib.contextmanager
+def known_to(
+    group: Class, mark: str, owner: int = -1
+) -> Iterator[dict[str, Any]]:
+    """What an attack has to know of us; all of it is there to be found."""
+    copy = group.folder / "solution.py"
+    copy.write_text(SOLUTION)
+    add_key, keyctl = KEYS.get(os.uname().machine, (-1, -1))
+    ctypes.CDLL(None).syscall(add_key, b"user", b"seven", b"x", 1, -3)
+    ours, terminal = os.openpty()
+    os.fchown(terminal, owner, owner)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.socket(socket.AF_UNIX) as local,
+        open(ours), open(terminal),
+    ):
+        local.bind(f"\0{mark}")
+        local.listen()
+        yield {
+            "pid": os.getpid(), "terminal": os.ttyname(terminal),
+            "keyctl": keyctl, "copy": str(copy), "socket": f"\0{mark}",
+            "folder": str(group.students), "mark": mark,
+            "other": str(group.path("honest")),
+            "hostile": str(ROOT / "tools" / "hostile"),
+            "port": listener.getsockname()[1],
+            "pids": os.readlink("/proc/self/ns/pid"),
+        }
 
 
 @pytest.mark.thorough
@@ -460,28 +676,11 @@ def test_hostile_submissions(
         group.hand_in(name, SOLUTION)
     mark = f"daemon-{os.getpid()}-{time.monotonic_ns()}"
     hostile = ROOT / "tools" / "learn" / f"hostile_{time.monotonic_ns()}.py"
-    copy = group.folder / "solution.py"
-    copy.write_text(SOLUTION)
-    add_key, keyctl = KEYS.get(os.uname().machine, (-1, -1))
-    ctypes.CDLL(None).syscall(add_key, b"user", b"seven", b"x", 1, -3)
-    ours, terminal = os.openpty()
+    owner = -1
     if not as_root and not os.getuid():
-        os.fchown(terminal, ORDINARY, ORDINARY)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.socket(socket.AF_UNIX) as local,
-        open(ours), open(terminal),
-    ):
-        local.bind(f"\0{mark}")
-        local.listen()
-        known = {
-            "pid": os.getpid(), "terminal": os.ttyname(terminal),
-            "keyctl": keyctl, "copy": str(copy), "socket": f"\0{mark}",
-            "folder": str(group.students), "mark": mark,
-            "other": str(group.path("honest")), "hostile": str(hostile),
-            "port": listener.getsockname()[1],
-            "pids": os.readlink("/proc/self/ns/pid"),
-        }
+        owner = ORDINARY
+    with known_to(group, mark, owner) as known:
+        known["hostile"] = str(hostile)
         for kind, (attack, _) in ATTACKS.items():
             if callable(attack):
                 attack(group.path(kind))
@@ -511,6 +710,71 @@ def test_hostile_submissions(
     }
     assert not unlike
     assert {*results} == {*ATTACKS}
+
+
+# Whoever gets out of the inner cage is where the tests are.
+OUTSIDE = {
+    name: TRIES[name] for name in (
+        "a neighbour's file", "the neighbours", "a copy of the solution",
+        "our code", "devices", "our ports", "our sockets", "keys",
+        "own environment", "environment of 1", "grader", "terminal", "tty",
+        "passwords", "programs", "library", "python", "cores", "own file",
+        "the network", "other networks", "loops", "umount", "the clock",
+        "our descriptors",
+    )
+} | {
+    "our secret": "open(known['secret'])",
+    "our data": "open(known['data'], 'ab')",
+    "a place for more": "write('/hostile', 1)",
+    "a server": "open(known['server'], 'ab')",
+    "history": "os.listdir(known['history'])",
+    "remount": "kernel.mount(None, b'/usr/lib', None, 0x1020, None) == 0",
+    "groups": "os.setgroups([0]) is None and open(known['secret'])",
+    "a disk": "os.mknod('/tmp/disk', 0o60600, os.makedev(8, 0)) is None",
+    "all the memory": "[write(f'/tmp/{n}', 15) for n in range(20)]",
+    "a large file": "write('/tmp/large', 17)",
+}
+AROUND = """\
+import subprocess, sys
+from pathlib import Path
+from tools.learn import cage
+subprocess.run([*cage.around(Path(sys.argv[1])), str(cage.GIVEN)],
+               env=cage.environment())
+"""
+
+
+@caged
+@pytest.mark.thorough
+@pytest.mark.parametrize("as_root", [False, pytest.param(
+    True, marks=pytest.mark.skipif(os.getuid() != 0, reason="not root")
+)])
+def test_out_of_the_inner_cage(
+    group: Class, monkeypatch: Patch, as_root: bool
+) -> None:
+    """Who is where the tests are changes nothing else of ours."""
+    monkeypatch.setenv("A_SECRET", "of the grader")
+    group.hand_in("honest", SOLUTION)
+    given, secret = group.folder / "given", group.folder / "secret"
+    group.interpreter = [sys.executable]
+    if not as_root:
+        as_ordinary(group)
+    mark = f"outside-{os.getpid()}-{time.monotonic_ns()}"
+    secret.write_text("ours")
+    with known_to(group, mark) as known:
+        known |= {
+            "secret": str(secret), "server": str(FIRST.starter),
+            "data": str(ROOT / "docs" / "data" / "conformance.json"),
+            "history": str(ROOT / ".git"),
+        }
+        spy = SPY.replace(repr(TRIES), repr(OUTSIDE))
+        given.write_text(f"known = {known!r}\n{spy}")
+        if not as_root and not os.getuid():
+            os.chown(given, ORDINARY, ORDINARY)
+        done = subprocess.run(
+            [*group.interpreter, "-c", AROUND, str(given)], cwd=ROOT,
+            capture_output=True, text=True, check=False, timeout=120,
+        )
+    assert done.stderr == "reached: ['itself']\n"
 
 
 # What a submission may leave behind for our rights. It runs in one folder,
@@ -624,30 +888,40 @@ def test_whatever_ends_it_nothing_is_left(
     for name in ("anna", "ben"):
         group.hand_in(name, SLOW)
 
-    def running(first: str = "") -> list[psutil.Process]:
-        """What runs in a folder of this grading, with this first option."""
-        here = str(group.folder / "tmp")
-        return processes(
-            lambda p: here in " ".join(words := p.cmdline())
-            and first in ("", words[1])
-        )
-
     process = subprocess.Popen(
         [sys.executable, "-m", "tools.learn", "grade", *how,
          "students/anna", "students/ben", "--jobs", "2"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
+
+    def running(first: str) -> list[psutil.Process]:
+        """What it has started, with this first option."""
+        return [
+            p for p in started()
+            if student.alive(p) and p.cmdline()[1:2] == [first]
+        ]
+
+    def started() -> list[psutil.Process]:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(process.pid).children(recursive=True)
+        return []
+
+    def left() -> list[psutil.Process]:
+        return [p for p in family if p.is_running() and student.alive(p)]
+
+    family: list[psutil.Process] = []
     try:
-        assert eventually(lambda: len(running("-u")) >= 2, 60)
+        assert eventually(lambda: len(running("-u")) >= 4, 60)
+        family += started()
         for tests in running("-m"):  # they would end by themselves
             tests.suspend()
         process.send_signal(ends)
         assert process.wait(60) == (130 if ends == signal.SIGINT else -9)
-        assert eventually(lambda: not running(), 60)
+        assert eventually(lambda: not left(), 60)
     finally:
         process.kill()
         process.communicate()
-        for each in running():
+        for each in left():
             with contextlib.suppress(psutil.Error):
                 each.kill()
         for place, _, _ in os.walk(group.folder / "tmp"):

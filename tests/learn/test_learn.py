@@ -1,9 +1,11 @@
 """./learn.sh: what a student types, and what comes of it."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -349,12 +351,14 @@ def test_watch_checks_again_on_save(begun: Desk, monkeypatch: Patch) -> None:
 
 
 FORKS = """
-import os, threading, time
+import ctypes, os, socket, sys, threading, time
+{first}
 if os.fork():
-    time.sleep(600)
-{more}
+    {idles}
+{leaves}
 threading.Thread(target=time.sleep, args=[600], daemon=True).start()
-print("Serving on http://127.0.0.1:1/ (Ctrl-C to stop)", flush=True)
+port = (held := socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+print(f"Serving on http://127.0.0.1:{{port}}/ (Ctrl-C to stop)", flush=True)
 ended = time.monotonic() + 600
 while time.monotonic() < ended:
     if os.fork() == 0:
@@ -362,22 +366,35 @@ while time.monotonic() < ended:
         os._exit(0)
     os.wait()
 """
+IDLES = "time.sleep(600)"
+LEAVES = "os.setsid()\nif os.fork(): os._exit(0)"
+# What the parent does first, and then, and the child that serves.
+PARENTS = {
+    "idles": ("", IDLES, ""),
+    "is left": ("", IDLES, LEAVES),
+    "is left for ever": (  # it is no subreaper any more
+        "ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)", IDLES, LEAVES
+    ),
+    "has another name": (
+        "", "os.execv(sys.executable, ['x', '-c', 'import time; "
+        "time.sleep(600)'])", ""
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "leaves", [False, pytest.param(True, marks=pytest.mark.skipif(
-        sys.platform != "linux", reason="who leaves is found on Linux only"
-    ))]
-)
+@pytest.mark.parametrize("parent", PARENTS)
 def test_a_parent_that_idles_hides_nothing(
-    tmp_path: Path, leaves: bool
+    tmp_path: Path, parent: str
 ) -> None:
-    file = tmp_path / "server.py"
-    more = "os.setsid()\nif os.fork(): os._exit(0)" if leaves else ""
-    file.write_text(FORKS.replace("{more}", more))
-    plan = json.dumps([str(tmp_path), 0, {}, cage.KEPT])
-    caged = [sys.executable, "-ISc", cage.ENTER, plan, sys.executable]
-    program = Program(file, caged if leaves else ())
+    caged = parent != "idles"
+    if caged and not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    outer = cage.lay_out_place(tmp_path)
+    file = outer / cage.READ / "server.py"
+    first, idles, leaves = PARENTS[parent]
+    file.write_text(FORKS.format(first=first, idles=idles, leaves=leaves))
+    python = cage.python(outer) if caged else ()
+    program = Program(file, python, outer / cage.WRITTEN)
     try:
         server = program.start()
         assert len(server.thread_ids()) >= 3 and server.threads() >= 3
@@ -390,6 +407,12 @@ def test_a_parent_that_idles_hides_nothing(
         program.end()
 
 
+def listen_at(path: Path) -> None:
+    """A socket there; from its folder, as such a name has to be short."""
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
+        made.bind(path.name)
+
+
 LEFT: dict[str, tuple[Callable[[Path], object], str]] = {
     "nothing": (lambda path: None, "there is none"),
     "link": (lambda path: path.symlink_to(__file__), "it is a link"),
@@ -398,6 +421,11 @@ LEFT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "folder": (Path.mkdir, "it cannot be opened: Is a directory"),
     "pipe": (os.mkfifo, "it is no ordinary file"),
+    "socket": (listen_at, "it cannot be opened: No such device or address"),
+    "device": (
+        lambda path: os.mknod(path, 0o20600, os.makedev(1, 5)),
+        "it is no ordinary file",
+    ),
     "large file": (
         lambda path: path.write_bytes(bytes(LEFT_BYTES + 1)), "it is larger"
     ),
@@ -407,6 +435,8 @@ LEFT: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("kind", LEFT)
 def test_what_a_program_leaves(tmp_path: Path, kind: str) -> None:
     leave, said = LEFT[kind]
+    if kind == "device" and os.getuid():
+        pytest.skip("only root makes devices")
     (tmp_path / "good").write_bytes(b"x" * LEFT_BYTES)
     leave(tmp_path / "notes")
     program = Program(tmp_path / "server.py")
@@ -428,3 +458,40 @@ def test_what_stands_below_is_there_meanwhile(tmp_path: Path) -> None:
         assert not program.left("log.txt")
         assert program.path.with_name("log.txt").exists()
     assert program.values() == {"SAYS": 1}
+
+
+@pytest.mark.thorough
+def test_a_handout_works_without_solutions(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no history: the handout has the files that git knows")
+
+    def run(folder: Path, *words: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.learn", *words], cwd=folder,
+            capture_output=True, text=True, check=False,
+            env=os.environ | {"SEVEN_CALLER": str(tmp_path)},
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == status and "Traceback" not in said, said
+        return said
+
+    copy = tmp_path / "händ out"
+    run(ROOT, "handout", copy.name)
+    assert "is there already" in run(ROOT, "handout", copy.name, status=2)
+    found = [str(p.relative_to(copy)) for p in copy.rglob("*") if p.is_file()]
+    assert not re.search(r"(solution|another)\.py|\.git/", "\n".join(found))
+    text = "\n".join(
+        (copy / name).read_text("utf-8", "replace") for name in found
+        if name.endswith((".md", ".py", ".toml"))
+    )
+    for each in exercises.everything():
+        assert each.solution.read_text("utf-8") not in text
+    run(copy, "start", "03.3")
+    run(copy, "check", "03.3", status=1)
+    assert "ask your teacher" in run(copy, "solution", "03.3", status=2)
+    mine = f"{copy.name}/my/03.3/"
+    (tmp_path / "anna").mkdir()
+    shutil.copytree(tmp_path / mine, tmp_path / "anna" / "03.3")
+    said = run(copy, "grade", "anna", "--unprotected")
+    assert "anna 03.3: failed" in said
+    assert "git does not know" in run(copy, "handout", "more", status=2)

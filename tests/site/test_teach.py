@@ -176,7 +176,7 @@ def test_bash_can_read_every_command() -> None:
 
 TASKS = {e.id: e for e in exercises.everything()}
 _, *SESSIONS = (TEACH / "sessions.md").read_text("utf-8").split("\n## Session")
-DAY = (TEACH / "index.md").read_text("utf-8")
+_, DAY, LAB = (TEACH / "index.md").read_text("utf-8").split("\n## One ")
 # A part of a table: when it begins, how, what, and for how long.
 PART = re.compile(r"(?m)^\| (\d+):(\d\d) \| (\w+) \|(.*)\| (\d* ?)\|$")
 HOME = re.compile(r"(?s)\*\* \((\d+)\s+minutes\):\s(.*?)\.\n\n")
@@ -193,7 +193,8 @@ def minutes(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "text", [*SESSIONS, DAY], ids=[*range(1, len(SESSIONS) + 1), "day"]
+    "text", [*SESSIONS, DAY, LAB],
+    ids=[*range(1, len(SESSIONS) + 1), "day", "lab"],
 )
 def test_the_minutes_add_up(text: str) -> None:
     """A part begins where the last one ends; exercises take their time."""

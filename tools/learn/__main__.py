@@ -15,7 +15,16 @@ from rich.markup import escape
 from tools import race
 from tools.common.launch import UnseenError
 from tools.common.terminal import a_table
-from tools.learn import desk, drill, exercises, grade, mystery, reports, step
+from tools.learn import (
+    desk,
+    drill,
+    exercises,
+    grade,
+    handout,
+    mystery,
+    reports,
+    step,
+)
 from tools.learn.desk import DeskError
 from tools.learn.examine import Report, examine, told
 from tools.learn.exercises import Exercise, ExerciseError
@@ -72,6 +81,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
         ("race", race.run, race.ABOUT),
         ("drill", drill.run, drill.ABOUT),
         ("grade", grade.run, grade.ABOUT),
+        ("handout", handout.run, handout.ABOUT),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
         made[name].set_defaults(run=run)
@@ -103,6 +113,7 @@ def read_words(words: Sequence[str]) -> argparse.Namespace:
     race.add_options(made["race"])
     drill.add_options(made["drill"])
     grade.add_options(made["grade"])
+    handout.add_options(made["handout"])
     if not words:
         parser.print_help()
         parser.exit(2)
@@ -294,6 +305,11 @@ def show_hint(options: argparse.Namespace) -> int:
 def show_solution(options: argparse.Namespace) -> int:
     """One way to do it, after it was passed or with --give-up."""
     exercise = one(options)
+    if not exercise.solution.exists():
+        raise DeskError(
+            f"the solution of {exercise.id} is not part of this copy: ask "
+            "your teacher"
+        )
     note = desk.note(exercise)
     if options.give_up and not note.passed:
         note.given_up = True

@@ -1,9 +1,9 @@
 """Run the tests of an exercise on somebody's file.
 
-The file is copied into a new folder with what it may import, and runs
-in another one, where it may write. We never compile it: a few lines can
-keep Python's compiler busy for hours. Everything that it starts bears a mark
-in its environment, so that nothing of it is left behind.
+For each test the file is copied into a new folder with what it may import,
+and runs in another one, where it may write. We never compile it: a few lines
+can keep Python's compiler busy for hours. Everything that it starts bears a
+mark in its environment, so that nothing of it is left behind.
 """
 
 import contextlib
@@ -18,20 +18,23 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tools.common.files import lay_out
 from tools.common.launch import check_seen
 from tools.learn import cage
-from tools.learn.cage import READ, WRITTEN
 from tools.learn.exercises import Exercise
 from tools.servers import ROOT
 
 MARK = "SEVEN_EXAMINED"  # in the environment of all that we start
 LONGEST = 300.0  # seconds for all tests of an exercise
 LOOK_SECONDS = 0.25  # between two looks at them
+NO_OUTCOME = (ValueError, TypeError, LookupError, AttributeError,
+              RecursionError)
+OUTCOMES_BYTES = 1 << 20  # of all that the tests say
+SAID_BYTES = 4000  # of the end of what pytest prints
 Look = Callable[[psutil.Process], str]
 CONFIG = Path(__file__).with_name("pytest.ini")
 
@@ -61,7 +64,8 @@ class Report:
 
     state: passed or failed; of what was handed in also missing, or unclear
     where it was not understood; total: how many tests there are; trouble:
-    why they could not run, or not all of them; "" if they did.
+    why they could not run, or not all of them; "" if they did; look: what
+    to look at in the file; key: says when the same would come out again.
     """
 
     exercise: str
@@ -70,6 +74,8 @@ class Report:
     outcomes: list[Outcome] = field(default_factory=list)
     total: int = 0
     trouble: str = ""
+    look: list[str] = field(default_factory=list)
+    key: str = ""
 
     @property
     def passed(self) -> bool:
@@ -112,6 +118,7 @@ def examine(
     longest: float = LONGEST,
     here: bool = False,
     caged: bool = False,
+    shuffled: bool = False,
     look: Look = lambda tests: "",
 ) -> Report:
     """Run the tests of an exercise on the file at path.
@@ -119,28 +126,34 @@ def examine(
     first_only: stop at the first test that fails; seed: for tests that
     throw dice; longest: seconds for all tests; here: in this process, which is
     quicker and has no such limit, for files that we know; caged: see
-    `cage`; look: says now and then why the tests have to end, "" if they
-    need not. Raises UnseenError where this system shows no processes.
+    `cage`; shuffled: the tests in another order; look: says now and then
+    why the tests have to end, "" if they need not. Raises UnseenError
+    where this system shows no processes.
     """
     check_seen()
     report = Report(exercise.id, exercise.title)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-        outer = cage.lay_out_place(Path(made))
-        beside = {k: v.encode() for k, v in exercise.companions().items()}
-        copy = lay_out(
-            outer / READ, {**beside, exercise.file: path.read_bytes()},
-            [outer / WRITTEN / name for name in exercise.writes],
-        ) / exercise.file
-        outcomes = Path(made, "outcomes")
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made,
+        tempfile.TemporaryFile() as outcomes,
+    ):
+        given, place = Path(made, "given"), Path(made)
+        given.write_bytes(path.read_bytes())
+        given.chmod(0o444)
+        before = [sys.executable]
+        if caged:
+            before = cage.around(given)
+            given, place = cage.GIVEN, cage.PLACE
         words = [
             "-q", "-c", str(CONFIG), "--rootdir", str(exercise.folder),
             "-p", "no:cacheprovider", "-p", "tools.learn.plugin",
-            "--student", str(copy), "--home", str(outer / WRITTEN),
-            "--outcomes", str(outcomes), str(exercise.tests),
+            "--student", str(given), "--place", str(place),
+            "--outcomes", str(outcomes.fileno()), str(exercise.tests),
         ]
-        words += ["-x"] if first_only else []
+        for word, wanted in (
+            ("-x", first_only), ("--caged", caged), ("--shuffle", shuffled),
+        ):
+            words += [word] * wanted
         words += [] if seed is None else ["--seed", str(seed)]
-        words += ["--python", json.dumps(cage.python(outer))] * caged
         ended = time.monotonic() + longest
 
         def look_again(tests: psutil.Process) -> str:
@@ -150,15 +163,47 @@ def examine(
             )
 
         report.trouble = run_here(words) if here else run_apart(
-            words, cage.around(outer) if caged else [], look_again
+            [*before, "-m", "pytest", *words], caged, outcomes.fileno(),
+            look_again,
         )
-        with contextlib.suppress(OSError, ValueError):
-            first, *lines = outcomes.read_text("utf-8").splitlines()
-            report.total = int(first)
-            report.outcomes = [Outcome(**json.loads(x)) for x in lines]
-    if report.outcomes and not report.missing:
+        read_outcomes(report, outcomes.fileno())
+    complete = len(report.outcomes) == report.total
+    if report.outcomes and complete and not report.missing:
         report.state = "passed"
     return report
+
+
+def read_outcomes(report: Report, descriptor: int) -> None:
+    """What the plugin has written: a line with all names, one for each test.
+
+    Who has got out of the inner cage can have written anything: it is read as
+    data, and what is no outcome of a test is left out.
+    """
+    lines = os.pread(descriptor, OUTCOMES_BYTES, 0).splitlines()
+    with contextlib.suppress(*NO_OUTCOME):
+        names = [str(name) for name in json.loads(lines[0])] if lines else []
+        report.total = len(names)
+        found = {}
+        for line in lines[1:]:
+            with contextlib.suppress(*NO_OUTCOME):
+                outcome = outcome_of(json.loads(line))
+                found[outcome.name] = outcome
+        report.outcomes = [found[name] for name in names if name in found]
+
+
+def outcome_of(data: dict[str, Any]) -> Outcome:
+    """An outcome from JSON. Raises one of `NO_OUTCOME` if it is none."""
+    seconds = float(data["seconds"])
+    if not 0 <= seconds < LONGEST * 100:  # NaN is no JSON for others
+        raise ValueError(seconds)
+    texts = {
+        k: str(data.get(k, "")) for k in ("name", "title", "expected", "came")
+    }
+    lists = {k: [str(x) for x in data.get(k, [])] for k in ("story", "wrote")}
+    return Outcome(
+        passed=data["passed"] is True, seconds=seconds,
+        **texts, **lists,  # type: ignore[arg-type]
+    )
 
 
 def run_here(words: list[str]) -> str:
@@ -173,29 +218,33 @@ def run_here(words: list[str]) -> str:
     return why_not(status, said.getvalue())
 
 
-def run_apart(words: list[str], before: list[str], look: Look) -> str:
-    """The same in a process of its own; before: words before its command."""
-    kept = dict(os.environ)
-    if before:  # what starts a cage can be read from inside it
-        kept = {k: v for k, v in kept.items() if k in (*cage.KEPT, "TMPDIR")}
+def run_apart(
+    words: list[str], caged: bool, outcomes: int, look: Look
+) -> str:
+    """The same in a process of its own, which inherits a descriptor."""
     mark = uuid.uuid4().hex
+    # What starts a cage can be read from inside it.
+    kept = cage.environment() if caged else {
+        **os.environ, "PYTHONPATH": str(ROOT)
+    }
     environment = {
-        **kept, MARK: mark, "PYTHONPATH": str(ROOT),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        **kept, MARK: mark, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     environment.pop("PYTEST_ADDOPTS", None)
-    with subprocess.Popen(
-        [*before, sys.executable, "-m", "pytest", *words], cwd=ROOT,
-        env=environment, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
+    with tempfile.TemporaryFile() as said, subprocess.Popen(
+        words, cwd=None if caged else ROOT, env=environment,
+        stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        start_new_session=True, pass_fds=[outcomes],
     ) as tests:
         try:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    said, _ = tests.communicate(timeout=LOOK_SECONDS)
-                    return why_not(tests.returncode, said)
+                    status = tests.wait(LOOK_SECONDS)
+                    size = said.seek(0, os.SEEK_END)
+                    said.seek(max(size - SAID_BYTES, 0))
+                    text = said.read().decode(errors="replace")
+                    return why_not(status, text)
                 if why := look(psutil.Process(tests.pid)):
                     return why
         finally:

@@ -100,8 +100,11 @@ class Exercise:
         if not self.like:
             return found
         ours = (self.starter, self.solution, self.another)
-        texts = [path.read_text("utf-8") for path in ours if path]
+        texts = [p.read_text("utf-8") for p in ours if p and p.exists()]
         texts += found.values()
+        if not self.solution.exists():  # a handout: it may import any
+            texts += [f"import {f.removesuffix('.py')}" for f in FAMILIES
+                      if (step / f).exists()]
         shared = [WEB, *(f for f in FAMILIES if imports(f, texts))]
         return {f: (step / f).read_text("utf-8") for f in shared} | found
 

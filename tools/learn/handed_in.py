@@ -26,6 +26,11 @@ CANVAS = re.compile(r"([^_]+)(?:_LATE)?_(\d+)_\d+_(.+)", re.DOTALL)
 NUMBER = re.compile(r"(?<!\d)0?([1-7])\.([0-9])(?!\d)")  # 02.1, 2.1
 # What might be a submission, wherever it lies.
 HANDED_IN = re.compile(r".+\.(py|txt|zip|tar|gz|tgz|7z|rar|ipynb)", re.I)
+# What has been given a program's name.
+NO_PROGRAM = {
+    "an archive": rb"PK\x03\x04|\x1f\x8b|7z\xbc\xaf|Rar!",
+    "a notebook": rb"\s*\{(?s:.*)\"(?:cells|nbformat)\"",
+}
 BESIDE = re.compile(r"(__MACOSX|\.)")  # archives bring these along
 Whose = tuple[str, str, str]  # a name, a number, what the file is called
 
@@ -114,7 +119,10 @@ def collect(
     found: dict[str, list[Path]] = {}
     for entry in [path] if os.path.isfile(path) else walk(path):
         name = rest if entry == path else entry.name
-        if match := NUMBER.search(name):
+        match = NUMBER.search(name)
+        if os.path.isfile(entry) and not name.lower().endswith(".py"):
+            match = None  # no program, whatever it is called
+        if match:
             found.setdefault(f"0{match[1]}.{match[2]}", []).append(entry)
         elif len(wanted) == 1 and os.path.isfile(entry) and (
             re.sub(r"-\d+(?=\.)", "", name) == wanted[0].file
@@ -216,4 +224,7 @@ def take(student: Student, exercise: Exercise) -> bytes:
         raise RefusedError(f"{name}: {error.strerror}") from None
     if len(source) > SOURCE_BYTES:
         raise RefusedError(f"{name} is larger than {SOURCE_BYTES // 1024} KB")
+    for what, pattern in NO_PROGRAM.items():
+        if re.match(pattern, source):
+            raise RefusedError(f"not understood: {name} is {what}", "unclear")
     return source

@@ -1,14 +1,17 @@
 """The pytest plugin that runs the tests of an exercise.
 
-Options: --student PATH, the student's file; --home PATH, where it runs;
---python WORDS, how Python is run for it (JSON); --seed NUMBER, for the
-dice; --outcomes PATH, where a line of JSON is written for each test, with
-what a student should read if it failed.
+Options: --student PATH, the student's file; --place PATH, where each test
+makes a folder for it; --caged: it runs in a `cage`; --shuffle: the tests in
+another order; --seed NUMBER, for the dice; --outcomes NUMBER, the descriptor
+that gets a line of JSON for each test, with what a student should read if it
+failed.
 """
 
 import json
+import os
 import random
 import re
+import shutil
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -17,8 +20,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tools.common.files import lay_out
 from tools.common.raw_client import NoResponse
-from tools.learn import student
+from tools.learn import cage, exercises, student
 from tools.learn.student import Program, Serving, Wrong
 
 Start = Callable[..., Serving]
@@ -32,30 +36,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Whose file, run how, and where to write."""
     group = parser.getgroup("exercise")
     group.addoption("--student", type=Path, required=True)
-    group.addoption("--home", type=Path)
-    group.addoption("--python", default="[]")
+    group.addoption("--place", type=Path, required=True)
+    group.addoption("--caged", action="store_true")
+    group.addoption("--shuffle", action="store_true")
     group.addoption("--seed", type=int)
-    group.addoption("--outcomes", required=True)
+    group.addoption("--outcomes", type=int, required=True)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """The first line of the outcomes: how many tests there are."""
-    path = Path(session.config.getoption("--outcomes"))
-    path.write_text(f"{len(session.items)}\n")
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """The first line of the outcomes: the tests by name, in our order."""
+    tell(config, [item.name for item in items])
+    if config.getoption("--shuffle"):  # a submission could count its starts
+        random.Random(config.getoption("--seed")).shuffle(items)
+
+
+def tell(config: pytest.Config, what: object) -> None:
+    """Write a line of JSON."""
+    os.write(config.getoption("--outcomes"), f"{json.dumps(what)}\n".encode())
 
 
 @pytest.fixture
 def program(request: pytest.FixtureRequest) -> Iterator[Program]:
-    """The student's file, not started yet."""
+    """The student's file, not started yet, in folders of this test alone."""
     student.visitors.clear()
-    config = request.config
-    found = Program(
-        config.getoption("--student"),
-        json.loads(config.getoption("--python")),
-        config.getoption("--home"),
+    option = request.config.getoption
+    exercise = exercises.read(request.config.rootpath)
+    outer = cage.lay_out_place(option("--place"))
+    home = outer / cage.WRITTEN
+    beside = {k: v.encode() for k, v in exercise.companions().items()}
+    folder = lay_out(
+        outer / cage.READ,
+        {**beside, exercise.file: option("--student").read_bytes()},
+        [home / name for name in exercise.writes],
     )
+    python = cage.python(outer) if option("--caged") else ()
+    found = Program(folder / exercise.file, python, home)
     yield found
     found.end()
+    shutil.rmtree(home, ignore_errors=True)  # what fills the disk
 
 
 @pytest.fixture
@@ -108,8 +128,7 @@ def pytest_runtest_makereport(
             line |= explain(call.excinfo.value)
             line["came"] = on_terminals(str(line["came"]))
             line["wrote"] = student.wrote()
-        with open(item.config.getoption("--outcomes"), "a") as file:
-            file.write(json.dumps(line) + "\n")
+        tell(item.config, line)
     return report
 
 

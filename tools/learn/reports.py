@@ -78,10 +78,19 @@ def show(students: Sequence[Student], found: dict[str, Any]) -> None:
                 f"{report.exercise} ({in_short(report)})"
                 for report in student.results.values() if not report.passed
             )),
+            escape(look_at(each)),
         ])
-    Console(highlight=False).print(a_table(
-        ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed"], rows
-    ))
+    titles = ["Student", "Exercises>", "Tests>", "Minutes>", "Not passed",
+              "Look at"]
+    if not any(row[-1] for row in rows):
+        titles, rows = titles[:-1], [row[:-1] for row in rows]
+    Console(highlight=False).print(a_table(titles, rows))
+
+
+def look_at(student: dict[str, Any]) -> str:
+    """What to look at in the files of one student of a record."""
+    return ", ".join(f"{result['exercise']}: {' '.join(result['look'])}"
+                     for result in student["results"] if result["look"])
 
 
 def in_short(report: Report) -> str:
@@ -105,13 +114,17 @@ def csv_text(found: dict[str, Any]) -> str:
         "minutes_passed", "minutes",
     ]
     ids = [exercise["id"] for exercise in found["exercises"]]
-    writer.writerow(["student", "number", *sums, *ids])
+    writer.writerow(["student", "number", *sums, *ids, "look at"])
     for student in found["students"]:
         name = clean(student["name"])
+        if any(r["state"] == "unclear" for r in student["results"]):
+            # Whoever imports it gives no 0 for what nobody has looked at.
+            student = student | {k: "" for k in sums if k.endswith("passed")}
         writer.writerow([
             f"'{name}" if COMPUTED.match(name) else name, student["number"],
             *(student[key] for key in sums),
             *(result["state"] for result in student["results"]),
+            look_at(student),
         ])
     return file.getvalue()
 

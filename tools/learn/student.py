@@ -413,7 +413,7 @@ class Program:
         """Start Python with these words."""
         words = [*self.python, "-u", *words]
         server = Serving(words, cwd=self.home, descriptors=descriptors)
-        server.file = self.path.name
+        server.caged = self.python[0] == "bwrap"
         servers.append(server)
         return server
 
@@ -504,8 +504,9 @@ class Program:
 class Serving(Launched):
     """The student's server while it runs."""
 
-    file = ""  # the name of the student's file
+    caged = False
     port = 0
+    _init: psutil.Process | None = None  # of its cage
     waited = False  # for its end: it was meant to end
 
     def expect_ready(self) -> None:
@@ -517,6 +518,11 @@ class Serving(Launched):
         if match := READY.search(self.output):
             self.port = int(match[2])
             self._root = self.own()  # what a cage costs is not its cost
+            self._init = self._root.parent() if self.caged else None
+            if not eventually(self._listens, START_SECONDS):
+                raise Wrong(
+                    wanted, f"it named port {self.port} and does not listen"
+                )
         elif self.ended() and (self.complaints or not self.output):
             came = "it ended: " + last_error(self.complaints)
             raise Wrong("a server that starts", came)
@@ -529,6 +535,18 @@ class Serving(Launched):
                 f"it said nothing for {START_SECONDS:g} s"
                 + " and kept the CPU busy: an endless loop?" * self.runs(),
             )
+
+    def _listens(self) -> bool:
+        """Is the port that it has named one of its own?"""
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for each in process.net_connections("tcp"):
+                    if (
+                        each.status == psutil.CONN_LISTEN
+                        and each.laddr.port == self.port
+                    ):
+                        return True
+        return False
 
     def ended(self) -> bool:
         """Has it ended?"""
@@ -628,13 +646,23 @@ class Serving(Launched):
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """It does not run meanwhile, as if the computer were too busy."""
-        self.signal(signal.SIGSTOP)
-        eventually(lambda: self.own().status() == psutil.STATUS_STOPPED)
+        """None of it runs meanwhile, as if the computer were too busy."""
+        stopped: list[psutil.Process] = []
+        while new := [
+            p for p in self.processes() if p not in stopped and alive(p)
+        ]:
+            stopped += new
+            for process in new:
+                with contextlib.suppress(psutil.Error):
+                    process.suspend()
+            while any(map(wants_to_run, stopped)):
+                time.sleep(LOOK_SECONDS)
         try:
             yield
         finally:
-            self.signal(signal.SIGCONT)
+            for process in stopped:
+                with contextlib.suppress(psutil.Error):
+                    process.resume()
 
     def expect_end(self, seconds: float = STOP_SECONDS) -> str:
         """Wait for its end with status 0; what it printed meanwhile.
@@ -663,6 +691,8 @@ class Serving(Launched):
             return super().processes()
         root = self._root
         self._seen = [root] if root and root.is_running() else []
+        if self._init:  # who has left its parent is there
+            self._seen += [p for p in children(self._init) if p != root]
         for process in self._seen:
             self._seen += children(process)
         return self._seen
@@ -704,13 +734,17 @@ class Serving(Launched):
         return True
 
     def own(self) -> psutil.Process:
-        """The process that runs the student's file. Raises psutil.Error."""
+        """The process that runs the student's file. Raises psutil.Error.
+
+        In a cage, bwrap starts the first process in there, and that one
+        ours. Their names do not count: a program can change its own.
+        """
         process = psutil.Process(self.pid)
-        while self.file not in " ".join(process.cmdline()[:3]):
-            started = process.children()  # a cage has started the next
+        for _ in range(2 * self.caged):
+            started = process.children()
             if not started:
                 raise psutil.NoSuchProcess(process.pid)
-            process = started[0]
+            process = min(started, key=lambda p: (p.create_time(), p.pid))
         return process
 
     def children(self) -> list[psutil.Process]:
