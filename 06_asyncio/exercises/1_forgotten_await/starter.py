@@ -1,4 +1,4 @@
-"""Exercise 06.1: awaits that were forgotten.
+"""Exercise 06.1: forgotten awaits.
 
 Run it:     python3 server.py
 The task:   task.md

@@ -1,4 +1,4 @@
-"""Exercise 06.5: stop without cutting anybody off.
+"""Exercise 06.5: stop without cutting clients off.
 
 Run it:     python3 server.py
 The task:   task.md

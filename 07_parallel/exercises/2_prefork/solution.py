@@ -1,4 +1,4 @@
-"""Exercise 07.2: a prefork server that mends itself.
+"""Exercise 07.2: a prefork server that repairs itself.
 
 Run it:     python3 server.py --workers 2
 The task:   task.md
