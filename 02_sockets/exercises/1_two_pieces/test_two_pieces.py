@@ -35,6 +35,11 @@ def test_one_piece(server: Serving) -> None:
         visitor.expect_page()
 
 
+def wait_until_read(program: Program, times: int) -> None:
+    """Until recv has returned so often; or for long enough."""
+    eventually(lambda: len(program.left("received")) >= times)
+
+
 def test_pieces(program: Program, dice: random.Random) -> None:
     """Each piece is sent when the one before is received; the page comes."""
     with program.below("accepting.py", NOTES):
@@ -46,7 +51,7 @@ def test_pieces(program: Program, dice: random.Random) -> None:
             zip([0, *cuts], cuts, strict=False), 1
         ):
             visitor.send(request[start:end])
-            eventually(lambda n=number: len(program.left("received")) >= n)
+            wait_until_read(program, number)
             try:
                 visitor.expect_quiet(0.3)
             except Wrong as error:

@@ -76,7 +76,7 @@ def test_http10(server: Serving) -> None:
 
 
 def test_all_at_once(server: Serving, dice: random.Random) -> None:
-    """Requests sent in one piece are all answered, in their order."""
+    """Requests in one piece are answered in order (BREW, no method: 501)."""
     chosen = dice.choices(KINDS, k=4)
     with server.visit() as visitor:
         visitor.send(b"".join(request for request, _ in chosen))

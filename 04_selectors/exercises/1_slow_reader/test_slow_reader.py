@@ -25,7 +25,8 @@ LAST = get(close=True)
 STATUS = re.compile(rb"^HTTP/1\.1 ([0-9]{3}) ", re.MULTILINE)
 
 # Put below clients.py: it writes into a file how many bytes each send was
-# given, and where a turn of the loop begins.
+# given, and where a turn of the loop begins. A send takes half of them, as
+# it may whenever there is not much room.
 NOTES = """\
 import os
 
@@ -38,7 +39,7 @@ def note(what):
 class Noting(socket.socket):
     def send(self, data, *flags):
         note(len(data))
-        return super().send(data, *flags)
+        return super().send(data[: len(data) // 2 + 1], *flags)
 
     def sendall(self, data, *flags):
         note(len(data))
@@ -128,9 +129,8 @@ class Greedy:
         came = [int(word) for word in STATUS.findall(received)]
         if len(came) != len(right):
             raise Wrong(
-                "an answer to each request",
-                "fewer answers came" if len(came) < len(right)
-                else "more answers came than it had asked for",
+                f"an answer to each of {len(right)} requests",
+                f"{len(came)} answers came",
             )
         if came != [each.status for each in right]:
             raise Wrong("the answers in order", "another order came")
@@ -170,10 +170,12 @@ def test_pieces(program: Program, dice: random.Random) -> None:
     with program.below("clients.py", NOTES):
         server = program.start("--piece", str(piece))
     with server.visit(get() + get("/missing", close=True)) as visitor:
+        visitor.story.append(
+            f"(--piece {piece}, and each send took half of what it was given)"
+        )
         visitor.expect_page()
         visitor.expect_status(404)
         visitor.expect_closed()
-        visitor.story.append(f"(the server was told --piece {piece})")
     notes = program.left("notes").decode("ascii", "replace")
     sent = [
         sum(map(int, re.findall("[0-9]{1,9}", turn)))
