@@ -4,6 +4,10 @@ Connection    the life of one connection, without its socket
 HTTP          bytes in, a request out; a request in, a response out
 Command line  options, signals, and the line printed at the end
 
+Exercises use parse, respond, error_response and BadRequest, or a
+Connection: see next, received, unsent, deadline, data_received,
+work_done, data_sent, time_left, timed_out and wait_for.
+
 The original is in 02_sockets; the other folders hold copies of it, so
 that each of them runs on its own.
 """

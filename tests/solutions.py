@@ -37,6 +37,7 @@ TOUCHED = {
     "03.3": ("overlap", "threads"),  # silent: the newest do not wait
     "03.4": ("never-mixed", "overlap"),
     "03.5": (*KEEPING, "silent", "overlap"),
+    "03.6": (*KEEPING, "silent", "overlap"),
     "04.1": ("pipelining", "whole-refusal", "silent"),
     "04.3": ("never-mixed", "silent"),
     "05.1": ("never-mixed", "overlap"),

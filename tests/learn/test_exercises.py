@@ -1,10 +1,12 @@
 """Every exercise: its starter fails as recorded, its solutions pass.
 
-And no server near it does: who copies that one has learnt nothing.
+And no server near it does: who copies that one has learnt nothing. Wrong
+solutions, those of wrong.toml, are caught, with words that help.
 """
 
 import contextlib
 import multiprocessing
+import tomllib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -25,6 +27,9 @@ each = pytest.mark.parametrize("exercise", EVERYTHING, ids=lambda e: e.id)
 # One of each step is tried whenever the tests run, all when all is tried.
 QUICK = ("01.1", "02.1", "03.4", "04.2", "05.2", "06.1", "07.3")
 MOST_LINES = 84  # of a starter: it shows its idea, on one page
+WRONG = tomllib.loads(
+    Path(__file__).with_name("wrong.toml").read_text("utf-8")
+)
 BESIDE = 5  # files are examined at the same time: most of it is waiting
 Pair = tuple[Exercise, Path]
 
@@ -65,7 +70,7 @@ def test_complete(exercise: Exercise) -> None:
         assert server_by_name(exercise.like).step <= exercise.step
     found = exercise.companions()  # what is shared is the step's own
     shared = {WEB, *FAMILIES} & {*found}
-    assert (WEB in shared) == bool(exercise.like)
+    assert WEB in shared or not exercise.like
     for name in shared:
         path = exercise.folder.parents[1] / name
         assert found[name] == path.read_text("utf-8")
@@ -152,3 +157,24 @@ def test_no_server_near_it_passes(exercise: Exercise) -> None:
             if future.result().passed
         ]
     assert not passing
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_solutions_are_caught(name: str, tmp_path: Path) -> None:
+    exercise = exercises.by_id(name)
+    pairs = []
+    for number, wrong in enumerate(WRONG[name]):
+        text = exercise.solution.read_text("utf-8")
+        for old, new in wrong["changes"]:
+            assert text.count(old) == 1, (wrong["what"], old)
+            text = text.replace(old, new)
+        pairs.append((exercise, tmp_path / f"{number}.py"))
+        pairs[-1][1].write_text(text, "utf-8")
+    with examining(pairs, first_only=True) as running:
+        for pair, wrong in zip(pairs, WRONG[name], strict=True):
+            report = running[pair].result()
+            said = text_of(report)
+            assert report.passed != ("told" in wrong), (wrong["what"], said)
+            assert wrong.get("told", "") in said, (wrong["what"], said)

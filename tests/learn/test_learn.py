@@ -326,6 +326,15 @@ def test_report(begun: Desk) -> None:
     assert len(ElementTree.parse(junit).findall(".//failure")) == 5
 
 
+def test_report_keeps_an_earlier_pass(begun: Desk) -> None:
+    begun.check(SOLUTION, status=0)
+    begun.file.write_text("")
+    assert "(passed 20" in begun.run("report", status=1)
+    said = begun.run("report", "--json", status=1)
+    (found,) = json.loads(said[said.index("["):said.rindex("]") + 1])
+    assert not found["passed"] and found["passed_before"].startswith("20")
+
+
 def test_watch_checks_again_on_save(begun: Desk, monkeypatch: Patch) -> None:
     def save() -> None:
         begun.file.write_text(SOLUTION)

@@ -338,6 +338,12 @@ def reset(options: argparse.Namespace) -> int:
     return 0
 
 
+def what_is_missing(report: Report, before: str) -> str:
+    """Why it does not pass now. before: when it was first passed, or ""."""
+    had = f"[dim](passed {before})[/] " if before else ""
+    return "" if report.passed else had + escape(report.missing)
+
+
 def make_report(options: argparse.Namespace) -> int:
     """Check all, sum up: as a table, JSON or JUnit XML."""
     found = [] if options.exercise else mystery.played()
@@ -347,11 +353,15 @@ def make_report(options: argparse.Namespace) -> int:
         path = desk.own_file(exercise)
         print(f"{exercise.id} ...", file=sys.stderr, flush=True)
         found.append(examine(exercise, path))
+    before = {id: note.passed for id, note in desk.notes().items()}
     if options.junit:
         desk.write(options.junit, reports.junit_text(found))
     if options.json:
         print(json.dumps(
-            [dataclasses.asdict(r) | {"passed": r.passed} for r in found],
+            [dataclasses.asdict(r) | {
+                "passed": r.passed,
+                "passed_before": before.get(r.exercise, ""),
+            } for r in found],
             indent=1,
         ))
     else:
@@ -360,7 +370,8 @@ def make_report(options: argparse.Namespace) -> int:
             [[
                 "[green]✓[/]" if report.passed else "[red]✗[/]",
                 report.exercise, escape(report.title),
-                f"{report.tests}/{report.total}", escape(report.missing),
+                f"{report.tests}/{report.total}",
+                what_is_missing(report, before.get(report.exercise, "")),
             ] for report in found],
         ))
     return 0 if all(report.passed for report in found) else 1

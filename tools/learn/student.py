@@ -717,14 +717,17 @@ class Serving(Launched):
         """How many times they have fallen asleep in the kernel so far."""
         return int(self._sum(lambda p: p.num_ctx_switches().voluntary))
 
-    def falls_asleep(self, seconds: float = 0.2) -> bool:
+    def falls_asleep(
+        self, seconds: float = 0.2, longest: float = SLEEP_SECONDS
+    ) -> bool:
         """Wait until it has slept for so long: it has nothing to do.
 
+        longest: seconds after which it is False.
         A program that waits for the CPU does not sleep, so this is true
         on a busy machine as well.
         """
         since = time.monotonic()
-        deadline = since + SLEEP_SECONDS
+        deadline = since + longest
         while time.monotonic() - since < seconds:
             if self.runs():
                 since = time.monotonic()

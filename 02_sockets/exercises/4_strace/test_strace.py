@@ -47,6 +47,13 @@ def test_page(server: Serving) -> None:
             visitor.expect_closed()
 
 
+def test_end(start: Start) -> None:
+    """Who waits for our end gets it at once, whatever --linger says."""
+    with start("--linger", "30").visit(get()) as visitor:
+        visitor.expect_page()
+        visitor.expect_closed()
+
+
 def test_body(start: Start, dice: random.Random) -> None:
     """Who sends a body too gets the whole answer, and no reset."""
     server = start("--delay", "0.5")

@@ -3,7 +3,14 @@
 import random
 
 from tools.learn.plugin import Start
-from tools.learn.student import Serving, Visitor, Wrong, get, telling
+from tools.learn.student import (
+    Program,
+    Serving,
+    Visitor,
+    Wrong,
+    get,
+    telling,
+)
 
 OLD = b"GET / HTTP/1.0\r\n\r\n"
 OLD_KEEP = b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
@@ -69,7 +76,7 @@ def test_http10(server: Serving) -> None:
 
 
 def test_all_at_once(server: Serving, dice: random.Random) -> None:
-    """Requests sent in one piece are all answered, in their order."""
+    """Requests in one piece are answered in order (BREW, no method: 501)."""
     chosen = dice.choices(KINDS, k=4)
     with server.visit() as visitor:
         visitor.send(b"".join(request for request, _ in chosen))
@@ -132,6 +139,37 @@ def test_bad_request(server: Serving) -> None:
         visitor.send(b"nonsense\r\n\r\n" + get())
         visitor.expect_status(400)
         visitor.expect_closed()
+
+
+def test_first_request(program: Program) -> None:
+    """A client has HEAD_SECONDS for its first request, and no longer."""
+    with program.below("web.py", "HEAD_SECONDS, IDLE_SECONDS = 60.0, 0.2"):
+        server = program.start()
+    with telling(
+        "HEAD_SECONDS = 60, IDLE_SECONDS = 0.2",
+        "We connected, and sent nothing for a second",
+    ), server.visit() as visitor:
+        visitor.expect_quiet(1)
+        visitor.send(get())
+        visitor.expect_page()
+    with program.below("web.py", "HEAD_SECONDS, IDLE_SECONDS = 0.2, 60.0"):
+        server = program.start()
+    with telling(
+        "HEAD_SECONDS = 0.2, IDLE_SECONDS = 60",
+        "We connected, and sent nothing",
+    ), server.visit() as visitor:
+        visitor.expect_closed()
+    with telling(
+        "HEAD_SECONDS = 0.2, IDLE_SECONDS = 60",
+        "We had a response, and sent nothing for a second",
+    ):
+        with server.frozen():  # its time does not begin before we have sent
+            visitor = server.visit(get())
+        with visitor:
+            visitor.expect_page()
+            visitor.expect_quiet(1)
+            visitor.send(get())
+            visitor.expect_page()
 
 
 def test_idle(server: Serving) -> None:

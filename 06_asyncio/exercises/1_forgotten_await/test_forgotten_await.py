@@ -4,10 +4,11 @@ import random
 import socket
 
 from tools.learn.plugin import Start
-from tools.learn.student import Wrong, eventually, get
+from tools.learn.student import Program, Wrong, eventually, get
 
 STEPS = 20_000_000  # of computing: some tenths of a second
 LEAST = 0.05  # CPU seconds they take on any machine
+PIECE, PIECES = 1 << 20, 64  # more than kernels keep for who does not read
 
 
 def test_waits(start: Start, dice: random.Random) -> None:
@@ -59,6 +60,24 @@ def test_still_sending(start: Start, dice: random.Random) -> None:
         )
         visitor.send(request + body)
         visitor.expect_status(405)
+        visitor.expect_closed()
+
+
+def test_hangs_up(program: Program) -> None:
+    """After the last answer it reads until the client ends, then it ends."""
+    with program.below("web.py", "LINGER_SECONDS = 60.0"):
+        server = program.start("--delay", "0")
+    request = get(method="POST", Content_Length=str(PIECE * PIECES))
+    with server.visit(request) as visitor:
+        visitor.expect_status(405)
+        visitor.story.append(f"sent a body of {PIECES} MB")
+        for _ in range(PIECES):
+            if not visitor.send_if_open(b"x" * PIECE):
+                raise Wrong(
+                    "a server that reads until the client has ended",
+                    "before that it read no more: does it await hang_up?",
+                )
+        visitor.half_close()
         visitor.expect_closed()
 
 

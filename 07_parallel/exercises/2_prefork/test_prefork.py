@@ -61,6 +61,20 @@ def test_workers(start: Start, dice: random.Random) -> None:
         server.expect_page()
 
 
+def test_idle(start: Start) -> None:
+    """While nothing happens it needs no CPU time: it sleeps."""
+    server = start("--workers", "2")
+    expect_workers(server, 2)
+    try:
+        server.expect_idle(1.5)
+    except Wrong:
+        raise Wrong(
+            "a parent that sleeps until a worker ends",
+            "it kept the CPU busy: an endless loop?",
+            ["We waited 1.5 s, and no worker ended"],
+        ) from None
+
+
 def test_replaced(start: Start, dice: random.Random) -> None:
     """Of a worker that is killed nothing is left, and another takes over."""
     number = dice.randrange(2, 5)
@@ -131,17 +145,3 @@ def test_control_c(start: Start) -> None:
     processes = expect_workers(server, 2)
     send(signal.SIGINT, [*processes, server.own()])
     server.expect_end(4)
-
-
-def test_idle(start: Start) -> None:
-    """While nothing happens it needs no CPU time: it sleeps."""
-    server = start("--workers", "2")
-    expect_workers(server, 2)
-    try:
-        server.expect_idle(1.5)
-    except Wrong:
-        raise Wrong(
-            "a parent that sleeps until a worker ends",
-            "it kept the CPU busy: an endless loop?",
-            ["We waited 1.5 s, and no worker ended"],
-        ) from None

@@ -115,6 +115,34 @@ def test_last_response(start: Start, dice: random.Random) -> None:
         visitor.expect_closed()
 
 
+def test_hangs_up(program: Program, dice: random.Random) -> None:
+    """Our side ends first; then it reads until the client ends its own."""
+    with program.below("web.py", "LINGER_SECONDS = LINGER_MOST = 60.0"):
+        server = program.start()
+    server.expect_page()
+    server.falls_asleep()
+    before = server.descriptors()
+    with server.visit(get(close=True)) as visitor:
+        visitor.expect_page()
+        visitor.expect_closed()
+        for number in range(1, 6):
+            visitor.send_if_open(b"x" * dice.randrange(10, 1000))
+            visitor.story.append(f"sent piece {number} of a body")
+            server.falls_asleep()
+            if server.descriptors() <= before:
+                raise Wrong(
+                    "a server that reads until the client has ended",
+                    "it has closed the connection: what did it ask for, "
+                    f"after it had received piece {number}?",
+                )
+        visitor.half_close()
+        if not eventually(lambda: server.descriptors() <= before):
+            raise Wrong(
+                "that the server closes the connection now",
+                "it is still open",
+            )
+
+
 def test_slow_client(program: Program) -> None:
     """A client has its 10 s anew whenever it has taken some bytes."""
     with (
