@@ -1,5 +1,6 @@
 """./learn.sh grade: honest work is graded, hostile work harms nobody."""
 
+import calendar
 import contextlib
 import csv
 import ctypes
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import psutil
 import pytest
@@ -160,7 +162,17 @@ def test_the_table(group: Class) -> None:
     group.hand_in("=ben", STARTER)
     group.hand_in("dora", f"import {missing}\n")
     (group.students / "cleo").mkdir()
-    results = group.grade("--csv", "all.csv", "--jobs", "1")
+    results = group.grade(
+        "--csv", "all.csv", "--junit", "all.xml", "--jobs", "1"
+    )
+    suites = ElementTree.parse(group.folder / "all.xml").getroot()
+    assert [(suite.get("name"), suite.get("failures"), suite.get("errors"))
+            for suite in suites] == [
+        ("=ben: 02.1 A request in two pieces", "3", "0"),
+        ("anna: 02.1 A request in two pieces", "0", "0"),
+        ("cleo: 02.1 A request in two pieces", "0", "1"),
+        ("dora: 02.1 A request in two pieces", "5", "0"),
+    ]
     rows = csv.DictReader((group.folder / "all.csv").open())
     assert [
         (r["student"], r["exercises_passed"], r["tests_passed"], r["tests"],
@@ -1047,6 +1059,9 @@ def test_classroom_50(tmp_path: Path) -> None:
         "max-score", "tests",
     }
     assert found["score"] == 0 and not found["tests"][0]["passed"]
+    assert found["max-score"] == FIRST.minutes
+    made = time.strptime(found["datetime"], "%Y-%m-%dT%H:%M:%SZ")
+    assert abs(time.time() - calendar.timegm(made)) < 3600
 
 
 def test_the_workflow() -> None:

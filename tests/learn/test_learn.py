@@ -224,7 +224,7 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "port": (
         "import time\nprint('Serving on http://127.0.0.1:9/ "
         "(Ctrl-C to stop)', flush=True)\ntime.sleep(60)\n",
-        "it was refused",
+        "it named port 9 and does not listen",
     ),
     "killed": ("import os\nos.kill(os.getpid(), 9)\n", "it ended"),
     # In a comment, 3.15 lets it pass.

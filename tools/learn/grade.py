@@ -5,6 +5,7 @@ What one submission does changes no other's result.
 """
 
 import argparse
+import dataclasses
 import functools
 import hashlib
 import json
@@ -68,6 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="submissions at the same time (default: four per core)")
     add("--csv", type=Path, metavar="FILE", help="the table, a row a student")
     add("--json", type=Path, metavar="FILE", help="everything, as JSON")
+    add("--junit", type=Path, metavar="FILE", help="everything, as JUnit XML")
     add("--resume", action="store_true",
         help="take from the file of --json what would be the same again")
     add("--seconds", type=positive, metavar="N", default=int(LONGEST),
@@ -109,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     say(unclear)
     say(f"nothing found in {s.folder}" for s in students
         if not s.unclear and not any(e.id in s.files for e in chosen))
-    for typed in filter(None, (options.csv, options.json)):
+    for typed in filter(None, (options.csv, options.json, options.junit)):
         desk.check_folder(typed)
     if not options.unprotected:
         cage.check()
@@ -132,6 +134,11 @@ def run(options: argparse.Namespace) -> int:
     reports.show(students, found)
     if options.csv:
         desk.write(options.csv, reports.csv_text(found))
+    if options.junit:
+        desk.write(options.junit, reports.junit_text([
+            dataclasses.replace(r, exercise=f"{clean(s.name)}: {r.exercise}")
+            for s in students for r in s.results.values()
+        ]))
     unclear += [
         f"{student.name}: {result.trouble}" for student in students
         for result in student.results.values()

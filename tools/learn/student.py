@@ -538,15 +538,14 @@ class Serving(Launched):
 
     def _listens(self) -> bool:
         """Is the port that it has named one of its own?"""
+        found = set()
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
-                for each in process.net_connections("tcp"):
-                    if (
-                        each.status == psutil.CONN_LISTEN
-                        and each.laddr.port == self.port
-                    ):
-                        return True
-        return False
+                found |= {
+                    each.laddr.port for each in process.net_connections("tcp")
+                    if each.status == psutil.CONN_LISTEN
+                }
+        return self.port in found
 
     def ended(self) -> bool:
         """Has it ended?"""
