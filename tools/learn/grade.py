@@ -17,7 +17,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from pathlib import Path
 from typing import Any
 
@@ -229,12 +234,13 @@ def grade_all(
             e.id: Report(e.id, e.title, "unclear", trouble=NOT_YET)
             for e in chosen
         }
+    todo: dict[Future[Report], tuple[Student, Exercise]] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
         try:  # the first may run before the last is submitted
-            todo = {
-                pool.submit(grade, student, exercise): (student, exercise)
-                for exercise in chosen for student in students
-            }
+            for exercise in chosen:
+                for student in students:
+                    future = pool.submit(grade, student, exercise)
+                    todo[future] = student, exercise
             left, said = {*todo}, 0
             while left:
                 # A signal that arrives just before a wait is seen after
@@ -253,6 +259,9 @@ def grade_all(
                     keep()
                     kept = time.monotonic()
         except BaseException:
+            for each, (student, exercise) in todo.items():
+                if each.done() and not each.exception():
+                    student.results[exercise.id] = each.result()
             stopping.set()
             raise
 
