@@ -540,7 +540,7 @@ class Serving(Launched):
         """Is the port that it has named one of its own?"""
         found = set()
         for process in self.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
+            with contextlib.suppress(psutil.Error):  # it is just ending
                 found |= {
                     each.laddr.port for each in process.net_connections("tcp")
                     if each.status == psutil.CONN_LISTEN
