@@ -213,6 +213,7 @@ def measure_gil(design, library, seconds):
 def parse():  # type: () -> argparse.Namespace
     """The options; ends with status 2 if they make no sense."""
     parser = Parser(
+        prog="lab.py",  # of a module, 3.14 says another name
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
