@@ -4,7 +4,7 @@
 # under the contract. Options of pytest pass through:
 #
 #   ./test.sh                            quick: about three minutes
-#   ./test.sh --all                      everything: ten
+#   ./test.sh --all                      everything: sixteen
 #   ./test.sh -k idle -x                 what pytest's options choose
 #   ./test.sh --server my/server.py      the shared tests against your server
 #   ./test.sh --server my/server.py --step 03   (or like one: 05-threads)
