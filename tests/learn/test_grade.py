@@ -442,7 +442,7 @@ TRIES = {
     "if pid.isdigit())",
     "the first process": "kernel.ptrace(16, 1, 0, 0) == 0",
     "its memory": "open('/proc/1/mem', 'r+b')",
-    "its root": "os.listdir('/proc/1/root/../tmp')",
+    "its root": "os.listdir('/proc/1/root')",
     "the network": "socket.create_connection(('192.0.2.1', 80), 5)",
     "other networks": "{name for _, name in socket.if_nameindex()} - {'lo'}",
     "mounts": "kernel.mount(b'none', b'/tmp', b'tmpfs', 0, None) == 0",
@@ -544,8 +544,7 @@ for folder in (here, here + "/..", os.getcwd(), os.environ["HOME"], "/tmp",
 # What our tests write if a submission passes.
 CLAIMS = """\
 import json, os
-names = ["test_one_piece", "test_two_pieces", "test_byte_by_byte",
-         "test_half_a_request", "test_nothing"]
+names = NAMES
 lines = [names, *({"name": name, "title": "x", "passed": True, "seconds": 0}
                   for name in names)]
 text = "".join(json.dumps(line) + "\\n" for line in lines).encode()
@@ -555,7 +554,8 @@ for number in range(1, 256):
     except OSError:
         pass
 os._exit(0)
-"""
+""".replace("NAMES", repr(re.findall(r"^def (test_\w+)", FIRST.tests.read_text(
+    "utf-8"), re.M)))
 READY = "print('Serving on http://127.0.0.1:%d/ (Ctrl-C to stop)' % {port}, " \
     "flush=True)\n"
 BUSY = "\n".join([

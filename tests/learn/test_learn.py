@@ -495,6 +495,7 @@ def test_a_handout_works_without_solutions(tmp_path: Path) -> None:
     )
     for each in exercises.everything():
         assert each.solution.read_text("utf-8") not in text
+    assert "wrong.toml" not in {Path(name).name for name in found}
     run(copy, "start", "03.3")
     run(copy, "check", "03.3", status=1)
     assert "ask your teacher" in run(copy, "solution", "03.3", status=2)

@@ -92,8 +92,8 @@ def _ask(options: argparse.Namespace, load: Load) -> None:
         return
     if not sys.stdin.isatty():
         raise Refused(
-            f"{options.target} is another machine, and without a terminal "
-            "nobody can be asked whether it is yours: --yes says so"
+            f"{options.target} is another machine, and there is no terminal "
+            "to ask whether it is yours: if it is, add --yes"
         )
     print(
         f"{options.target} ({address}) is another machine. It gets up to "
@@ -102,7 +102,7 @@ def _ask(options: argparse.Namespace, load: Load) -> None:
         "own."
     )
     try:
-        said = input("Is it yours? Type yes to go on: ")
+        said = input("Is it yours? Type yes to continue: ")
     except EOFError:
         said = ""
     if said.strip().lower() != "yes":

@@ -16,10 +16,11 @@ from tools.servers import ROOT
 
 ABOUT = "a copy without solutions, to give to students (for teachers)"
 ANSWERS = "docs/teach/exam-answers.md"
-TESTS = ("learn/test_exercises", "learn/test_grade", "learn/test_learn",
-         "site/test_teach")  # these need what is left out
+TESTS = ("learn/test_exercises.py", "learn/test_grade.py",
+         "learn/test_learn.py", "site/test_teach.py",  # need what is left out
+         "learn/wrong.toml")  # quotes the solutions
 HIDDEN = ("0*_*/exercises/*/solution.py", "0*_*/exercises/*/another.py",
-          ANSWERS, *(f"tests/{name}.py" for name in TESTS))
+          ANSWERS, *(f"tests/{name}" for name in TESTS))
 INSTEAD = """\
 ---
 title: Answers

@@ -654,8 +654,7 @@ class Serving(Launched):
             for process in new:
                 with contextlib.suppress(psutil.Error):
                     process.suspend()
-            while any(map(wants_to_run, stopped)):
-                time.sleep(LOOK_SECONDS)
+            eventually(lambda: not self.runs())
         try:
             yield
         finally:
